@@ -1,0 +1,404 @@
+"""The vocabulary of a DictVectorizer: its words, and the index that finds their columns.
+
+Text words are found through a dict, int64 words through the arrays that `nbmapops.kernels`
+reads (described there). Small tables are made by NumPy; Numba is loaded only for a hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from nbmapops.errors import show
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Index", "Vocabulary", "build_index", "range_index", "table_index"]
+
+Kind = Literal["int64", "string"]
+
+# As in kernels.py, which this module must not import just to read them: it imports Numba.
+FORMAT = 1
+_RANGE, _TABLE, _HASH = 0, 1, 2
+
+_INT64 = np.iinfo(np.int64)
+
+
+class Index(NamedTuple):
+    """The four read-only arrays that the kernels take as the index of a vocabulary."""
+
+    header: NDArray[np.int64]
+    pilots: NDArray[np.uint16]
+    slots: NDArray[np.int64]
+    table: NDArray[np.int32]
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
+def _index(
+    header: Sequence[int],
+    pilots: NDArray[np.uint16] | None = None,
+    slots: NDArray[np.int64] | None = None,
+    table: NDArray[np.int32] | None = None,
+) -> Index:
+    padded = [FORMAT, *header, *[0] * (7 - len(header))]
+    return Index(
+        _frozen(np.array(padded, np.int64)),
+        _frozen(np.empty(0, np.uint16) if pilots is None else pilots),
+        _frozen(np.empty(0, np.int64) if slots is None else slots),
+        _frozen(np.empty(0, np.int32) if table is None else table),
+    )
+
+
+def range_index(columns: int, low: int = 0) -> Index:
+    """Index of the words ``low, low + 1, ..., low + columns - 1``."""
+    return _index([_RANGE, columns, low])
+
+
+def table_index(columns_of: NDArray[np.int32]) -> Index:
+    """Index of the words ``0, 1, ...`` with the given columns; -1 marks a number that is no word."""
+    if len(columns_of) == 0:
+        return range_index(0)
+    table = np.array(columns_of, np.int32)
+    return _index([_TABLE, int(table.max()) + 1, 0], table=table)
+
+
+def build_index(
+    words: NDArray[np.int64],
+    columns: NDArray[np.int64] | None = None,
+    width: int | None = None,
+) -> Index:
+    """Index of distinct int64 words.
+
+    Parameters
+    ----------
+    words : int64 array, shape (n,)
+        No word twice, or a ValueError.
+    columns : int64 array, shape (n,), optional
+        The column of each word; its position when not given.
+    width : int, optional
+        The number of columns, when `columns` are given.
+
+    Returns
+    -------
+    Index
+        The same bytes for the same words, always.
+    """
+    n = len(words)
+    if n == 0:
+        return range_index(0)
+    words = _frozen(np.ascontiguousarray(words, np.int64).view())
+    low, high = int(words.min()), int(words.max())
+    span = high - low + 1
+    if columns is None and span == n and int(words[0]) == low and bool((np.diff(words) == 1).all()):
+        return range_index(n, low)
+    places = np.arange(n) if columns is None else columns
+    total = n if width is None else width
+    if span <= 4 * n:
+        table = np.full(span, -1, np.int32)
+        table[words - low] = places
+        if np.count_nonzero(table >= 0) < n:
+            raise ValueError("a word is repeated")
+        return _index([_TABLE, total, low], table=table)
+    return _hash_index(words, places if columns is not None else None, total)
+
+
+def _hash_index(
+    words: NDArray[np.int64], columns: NDArray[np.int64] | None, width: int
+) -> Index:
+    from nbmapops import kernels
+
+    n = len(words)
+    bits = max(1, (n // 5).bit_length())
+    digest = hashlib.blake2b(words.astype("<i8", copy=False).data, digest_size=32).digest()
+    attempt = 0
+    while True:
+        # A chosen set of words cannot be bad for a number that follows from the set itself.
+        seed = hashlib.blake2b(digest, digest_size=8, salt=attempt.to_bytes(8, "little"))
+        multiplier = int.from_bytes(seed.digest(), "little", signed=True) | 1
+        n_slots = n + n // 4 + 8 + attempt * (n // 16 + 4)
+        pilots = np.zeros(1 << bits, np.uint16)
+        slots = np.empty(2 * n_slots, np.int64)
+        status = kernels.build_hash(words, n_slots, bits, np.int64(multiplier), pilots, slots)
+        if status == kernels.OK:
+            break
+        # Many copies of one word look like a multiplier that does not spread the words.
+        if status >= 0 or len(np.unique(words)) < n:
+            raise ValueError("a word is repeated")
+        attempt += 1
+    if columns is not None:
+        held = slots[1::2]
+        used = held >= 0
+        held[used] = columns[held[used]]
+    return _index([_HASH, width, 0, n_slots, bits, multiplier], pilots, slots)
+
+
+def _listed(words: object, name: str) -> Sequence[object] | NDArray[Any]:
+    """Return `words` as a list, a tuple or an array; a TypeError where order would be guessed."""
+    if isinstance(words, (str, bytes, bytearray, memoryview, Mapping, Set)):
+        raise TypeError(
+            f"{name} must be a sequence of words in column order (a list, a tuple, an array), "
+            f"not {type(words).__name__}"
+        )
+    if isinstance(words, (list, tuple)):
+        return words
+    if isinstance(words, np.ndarray):
+        if words.ndim != 1:
+            raise ValueError(f"{name} must have one dimension, not {words.ndim}")
+        return words
+    for method in ("to_pylist", "to_list"):  # Arrow; polars, pandas
+        if hasattr(words, method):
+            found = getattr(words, method)()
+            if isinstance(found, list):
+                return found
+    if hasattr(words, "__array__"):
+        return _listed(np.asarray(words), name)
+    if isinstance(words, Sequence):
+        return list(words)
+    raise TypeError(
+        f"{name} must be a sequence of words (a list, a tuple, an array), "
+        f"not {type(words).__name__}; pass list(...) of it"
+    )
+
+
+def _exact_int(word: object) -> int | None:
+    if isinstance(word, int):
+        return int.__index__(word)
+    # NumPy counts timedelta64 among its integers.
+    if isinstance(word, (np.integer, np.bool_)) and not isinstance(word, np.timedelta64):
+        return int(word)
+    return None
+
+
+def _exact_str(word: object) -> str | None:
+    return str.__str__(word) if isinstance(word, str) else None
+
+
+def _int64_words(words: Sequence[object] | NDArray[Any], name: str) -> NDArray[np.int64]:
+    if isinstance(words, np.ndarray):
+        small = words.dtype.kind in "ib" or (words.dtype.kind == "u" and words.itemsize < 8)
+        if small:
+            return np.array(words, np.int64, order="C")
+        words = words.tolist() if words.dtype.kind == "u" else list(words)
+    if set(map(type, words)) <= {int, bool}:
+        try:
+            return np.array(words, np.int64)
+        except OverflowError:
+            pass
+    exact = np.empty(len(words), np.int64)
+    for i, word in enumerate(words):
+        number = _exact_int(word)
+        if number is None:
+            raise TypeError(
+                f"{name}: word {i} is {show(word)} ({type(word).__name__}); "
+                f"words must be integers"
+            )
+        if not _INT64.min <= number <= _INT64.max:
+            raise OverflowError(
+                f"{name}: word {i} is {show(number)}, which int64 cannot hold; "
+                f"pass the words as text in string_vocabulary"
+            )
+        exact[i] = number
+    return exact
+
+
+def _string_words(words: Sequence[object] | NDArray[Any], name: str) -> tuple[str, ...]:
+    if isinstance(words, np.ndarray):
+        words = words.tolist() if words.dtype.kind in "UT" else list(words)
+    if set(map(type, words)) <= {str}:
+        return tuple(words)  # type: ignore[arg-type]
+    exact = []
+    for i, word in enumerate(words):
+        text = _exact_str(word)
+        if text is None:
+            raise TypeError(
+                f"{name}: word {i} is {show(word)} ({type(word).__name__}); words must be str"
+            )
+        exact.append(text)
+    return tuple(exact)
+
+
+def _first_columns(words: Iterable[int] | Iterable[str]) -> dict[Any, int]:
+    columns: dict[Any, int] = {}
+    for column, word in enumerate(words):
+        columns.setdefault(word, column)
+    return columns
+
+
+def _has_repeats(words: NDArray[np.int64]) -> bool:
+    if bool((words[1:] > words[:-1]).all()):
+        return False
+    ascending = np.sort(words)
+    return bool((ascending[1:] == ascending[:-1]).any())
+
+
+class Vocabulary:
+    """Words in column order, and where each word's column is.
+
+    Immutable. Made by `from_words`; equal words make equal vocabularies with equal pickles.
+    """
+
+    __slots__ = ("_columns", "_hash", "_index", "copies", "kind", "words")
+
+    kind: Kind
+    words: Any  # a read-only int64 array, or a tuple of str
+    copies: tuple[NDArray[np.int64], NDArray[np.int64]] | None
+
+    def __init__(self, words: NDArray[np.int64] | tuple[str, ...]) -> None:
+        self.kind = "string" if isinstance(words, tuple) else "int64"
+        self.words = words if isinstance(words, tuple) else _frozen(words)
+        self.copies = None
+        self._columns: dict[Any, int] | None = None
+        self._index: Index | None = None
+        self._hash: int | None = None
+        if self._repeats():
+            columns = np.arange(len(self.words))
+            firsts = np.array([self.columns[word] for word in self._listed()], np.int64)
+            later = firsts < columns
+            self.copies = _frozen(columns[later]), _frozen(firsts[later])
+
+    def _repeats(self) -> bool:
+        if self.kind == "string":
+            return len(self.columns) < len(self.words)
+        return _has_repeats(self.words)
+
+    @classmethod
+    def from_words(
+        cls, words: object, kind: Kind, *, name: str = "int64_vocabulary", repeats: bool = False
+    ) -> Vocabulary:
+        """Check `words` and hold them as exact int or str.
+
+        Parameters
+        ----------
+        words : sequence
+            A list, a tuple, an array or an Arrow array, in column order.
+        kind : {"int64", "string"}
+            What the words are.
+        name : str
+            How messages call `words`.
+        repeats : bool
+            Whether a word may stand more than once.
+
+        Returns
+        -------
+        Vocabulary
+
+        Raises
+        ------
+        TypeError
+            For a dict, a set, a bare str, and words of another type.
+        OverflowError
+            For an integer outside int64.
+        ValueError
+            For a repeated word, or an array that has not one dimension.
+        """
+        listed = _listed(words, name)
+        made = cls(_int64_words(listed, name) if kind == "int64" else _string_words(listed, name))
+        if made.copies is not None and not repeats:
+            column, first = int(made.copies[0][0]), int(made.copies[1][0])
+            raise ValueError(
+                f"{name}: word {show(made._listed()[column])} is repeated "
+                f"(words {first} and {column}); each word stands for one column"
+            )
+        return made
+
+    def _listed(self) -> Sequence[Any]:
+        return self.words if self.kind == "string" else self.words.tolist()
+
+    @property
+    def columns(self) -> dict[Any, int]:
+        """First column of every word."""
+        # Two threads may both build this or the index: they build the same, so the last one wins.
+        if self._columns is None:
+            self._columns = _first_columns(self._listed())
+        return self._columns
+
+    @property
+    def index(self) -> Index:
+        """The index of int64 words, over distinct words with their first columns."""
+        if self._index is None:
+            if self.kind == "string":
+                raise TypeError("words of type str have no int64 index")
+            if self.copies is None:
+                self._index = build_index(self.words)
+            else:
+                firsts = np.delete(np.arange(len(self.words)), self.copies[0])
+                self._index = build_index(self.words[firsts], firsts, len(self.words))
+        return self._index
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, key: object) -> bool:
+        exact = _exact_int(key) if self.kind == "int64" else _exact_str(key)
+        return exact is not None and exact in self.columns
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vocabulary):
+            return NotImplemented
+        if self.kind != other.kind:
+            return False
+        if self.kind == "string":
+            return bool(self.words == other.words)
+        return bool(np.array_equal(self.words, other.words))
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            words = self.words if self.kind == "string" else self.words.tobytes()
+            self._hash = hash((self.kind, words))
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {len(self)} {self.kind} words>"
+
+    def state(self) -> tuple[Any, ...]:
+        """Return what a pickle holds: the same bytes for equal words, no hash of a str.
+
+        Text is packed into one string, so that it makes no difference which of the words (or of
+        the caller's other objects) are the same str object.
+        """
+        if self.kind == "string":
+            lengths = np.fromiter(map(len, self.words), "<i8", len(self.words))
+            text = "".join(self.words).encode("utf-8", "surrogatepass")
+            return (FORMAT, self.kind, text, lengths.tobytes())
+        arrays = [array.astype(array.dtype.newbyteorder("<")).tobytes() for array in self.index]
+        return (FORMAT, self.kind, self.words.astype("<i8").tobytes(), *arrays)
+
+    @classmethod
+    def from_state(cls, state: tuple[Any, ...]) -> Vocabulary:
+        """Rebuild what `state` described; an index of another format is made anew.
+
+        Parameters
+        ----------
+        state : tuple
+            From `state`.
+
+        Returns
+        -------
+        Vocabulary
+        """
+        number, kind, packed, *arrays = state
+        if kind == "string":
+            text = packed.decode("utf-8", "surrogatepass")
+            ends = np.cumsum(np.frombuffer(arrays[0], "<i8")).tolist()
+            return cls(tuple(text[a:b] for a, b in zip([0, *ends], ends, strict=False)))
+        made = cls(np.frombuffer(packed, "<i8").astype(np.int64))
+        if number == FORMAT:
+            types = ("<i8", "<u2", "<i8", "<i4")
+            made._index = Index(
+                *(
+                    _frozen(np.frombuffer(array, dtype).astype(dtype[1:]))
+                    for array, dtype in zip(arrays, types, strict=True)
+                )
+            )
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocabulary.from_state, (self.state(),)
