@@ -1,0 +1,66 @@
+"""CastMap: values by ascending key (DENSE), values placed by key (SPARSE)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from . import works
+
+
+class DenseOneMap:
+    """S10, S11, S12: one map as two arrays."""
+
+    params: ClassVar = [
+        [works.OURS, "numpy"],
+        ["narrow", "wide", "ascending"],
+        [65_536, 1_000_000],
+    ]
+    param_names: ClassVar = ["impl", "keys", "entries"]
+
+    def setup(self, impl: str, keys: str, entries: int) -> None:
+        self.run = works.prepared(works.order_arrays(keys, entries), impl)
+
+    def time_call(self, impl: str, keys: str, entries: int) -> None:
+        self.run()
+
+
+class DenseDict:
+    """S13: one large dict."""
+
+    entries = 65_536
+    params: ClassVar = [[works.OURS, "onnxruntime"]]
+    param_names: ClassVar = ["impl"]
+
+    def setup(self, impl: str) -> None:
+        self.run = works.prepared(works.order_dict(self.entries), impl)
+
+    def time_call(self, impl: str) -> None:
+        self.run()
+
+
+class DenseShortMaps:
+    """Many short maps of one length."""
+
+    maps = 100_000
+    params: ClassVar = [[works.OURS, "numpy"]]
+    param_names: ClassVar = ["impl"]
+
+    def setup(self, impl: str) -> None:
+        self.run = works.prepared(works.order_short_maps(self.maps), impl)
+
+    def time_call(self, impl: str) -> None:
+        self.run()
+
+
+class Sparse:
+    """S14: many maps, max_map=128."""
+
+    maps = 100_000
+    params: ClassVar = [[works.OURS, "numpy"]]
+    param_names: ClassVar = ["impl"]
+
+    def setup(self, impl: str) -> None:
+        self.run = works.prepared(works.scatter(128, self.maps), impl)
+
+    def time_call(self, impl: str) -> None:
+        self.run()

@@ -1,0 +1,63 @@
+"""Batches of Python dicts: to CSR, through the scikit-learn estimator, through a whole model."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from . import works
+
+
+class Csr:
+    """S1, S2, S3, S4: a list of dicts to CSR."""
+
+    maps = 20_000
+    params: ClassVar = [[works.OURS, "scikit-learn", "fromiter"], ["int", "str", "json"]]
+    param_names: ClassVar = ["impl", "keys"]
+
+    def setup(self, impl: str, keys: str) -> None:
+        self.run = works.prepared(works.csr_from_dicts(keys, 1000, self.maps), impl)
+
+    def time_csr(self, impl: str, keys: str) -> None:
+        self.run()
+
+
+class GeneratorMemory:
+    """M2: peak memory of a generator of dicts to CSR."""
+
+    maps = 100_000
+    params: ClassVar = [[works.OURS, "scikit-learn"]]
+    param_names: ClassVar = ["impl"]
+
+    def setup(self, impl: str) -> None:
+        self.run = works.prepared(works.csr_from_generator(1000, self.maps), impl)
+
+    def peakmem_csr(self, impl: str) -> None:
+        self.run()
+
+
+class Estimator:
+    """S24: the scikit-learn estimator."""
+
+    maps = 20_000
+    params: ClassVar = [[works.OURS, "scikit-learn"], ["transform", "fit_transform"]]
+    param_names: ClassVar = ["impl", "method"]
+
+    def setup(self, impl: str, method: str) -> None:
+        self.run = works.prepared(works.estimator(method, 1000, self.maps), impl)
+
+    def time_call(self, impl: str, method: str) -> None:
+        self.run()
+
+
+class Model:
+    """S23: an ONNX model with a DictVectorizer in front."""
+
+    maps = 10_000
+    params: ClassVar = [[works.OURS, "onnxruntime"]]
+    param_names: ClassVar = ["impl"]
+
+    def setup(self, impl: str) -> None:
+        self.run = works.prepared(works.model(1000, self.maps), impl)
+
+    def time_run(self, impl: str) -> None:
+        self.run()

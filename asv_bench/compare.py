@@ -1,0 +1,448 @@
+"""Every speed and memory target, measured against the peers in the same run.
+
+``python asv_bench/compare.py [S5 S10 ...] [--json FILE] [--plot FILE.svg]`` prints a line for each
+case of a target: ours, the best peer, their ratio, the bound, reached or not. Ratios are what
+counts: both sides run in turn in one process, the best of several turns is kept, and results are
+compared before anything is timed. A missing library or a missing part gives a line that says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import sys
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import measure
+import numpy as np
+from benchmarks import works
+from benchmarks.works import OURS, OURS_OUT, OURS_TWICE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+MAPS = 100_000
+SOME_MAPS = 20_000
+LIBRARIES = [
+    "nbmapops",
+    "numba",
+    "numpy",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "scikit-learn",
+    "onnxruntime",
+    "skl2onnx",
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    `ours` and `theirs` are in `unit`. With the sense ">=" the ratio says how many times faster we
+    are; with "<=" it is our share of the other figure.
+    """
+
+    target: str
+    case: str
+    sense: str
+    bound: float
+    ours: float | None = None
+    peer: str = ""
+    theirs: float | None = None
+    unit: str = "s"
+    problem: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """The figure that the bound is about."""
+        if self.ours is None or self.theirs is None:
+            return None
+        return self.theirs / self.ours if self.sense == ">=" else self.ours / self.theirs
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the bound is kept; None where nothing could be measured."""
+        ratio = self.ratio
+        if ratio is None:
+            return None
+        return ratio >= self.bound if self.sense == ">=" else ratio <= self.bound
+
+    def __str__(self) -> str:
+        """Write the line as it is printed."""
+        head = f"{self.target:<4} {self.case:<50}"
+        if self.ratio is None:
+            return f"{head} not measured: {self.problem}"
+        ours, theirs = _amount(self.ours, self.unit), _amount(self.theirs, self.unit)
+        bound = f"{self.sense} {self.bound:g}"
+        verdict = "reached" if self.reached else "MISSED"
+        note = f"  ({self.problem})" if self.problem else ""
+        return (
+            f"{head} {ours:>9}  {self.peer:>15} {theirs:>9}  {self.ratio:7.2f}"
+            f"  {bound:<7} {verdict}{note}"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Give the row for JSON."""
+        return {**dataclasses.asdict(self), "ratio": self.ratio, "reached": self.reached}
+
+
+def _amount(amount: float | None, unit: str) -> str:
+    """Write seconds or bytes with the prefix that fits."""
+    if amount is None:
+        return "-"
+    scales = {
+        "s": [(1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")],
+        "B": [(1e6, "MB"), (1, "B")],
+    }
+    scale, name = next((pair for pair in scales[unit] if amount >= pair[0]), scales[unit][-1])
+    return f"{amount / scale:.3g} {name}"
+
+
+def versus(
+    target: str,
+    case: str,
+    work: works.Work,
+    *goals: tuple[str, float],
+    sense: str = ">=",
+    ours: str = OURS,
+    witness: str | None = None,
+) -> Iterator[Row]:
+    """Time us and all peers of the goals in turn; a goal is ("peer" or "peer|peer", bound)."""
+    names = [name for peers, _ in goals for name in peers.split("|")]
+    yield from _rows(target, case, measure.timed(work, [ours, *names], witness), goals, sense, ours)
+
+
+def _rows(
+    target: str,
+    case: str,
+    result: measure.Timed,
+    goals: Sequence[tuple[str, float]],
+    sense: str = ">=",
+    ours: str = OURS,
+) -> Iterator[Row]:
+    seconds, problems = result
+    for peers, bound in goals:
+        theirs = {name: seconds[name] for name in peers.split("|") if name in seconds}
+        best = min(theirs, key=lambda name: theirs[name], default=peers)
+        missing = [
+            f"{name}: {problems[name]}" for name in (ours, *peers.split("|")) if name in problems
+        ]
+        yield Row(
+            target,
+            case,
+            sense,
+            bound,
+            seconds.get(ours),
+            best,
+            theirs.get(best),
+            problem="; ".join(missing),
+        )
+
+
+# --- targets --------------------------------------------------------------------------------------
+
+
+def _dicts(target: str, label: str, keys: str, peer: str, bound: float) -> Iterator[Row]:
+    work = works.csr_from_dicts(keys, 1000, SOME_MAPS)
+    yield from versus(target, f"dicts, {label} -> csr", work, (peer, bound))
+
+
+def _arrays(target: str, *widths: int) -> Iterator[Row]:
+    for width in widths:
+        work = works.csr_from_arrays(width, MAPS)
+        case = f"arrays -> csr, V={width:,}"
+        yield from versus(target, case, work, ("pyarrow|pandas", 2.5))
+
+
+def _dense() -> Iterator[Row]:
+    work = works.dense_from_arrays(1000, MAPS)
+    case = "arrays -> dense, V=1,000; array filled twice"
+    yield from versus("S7", case, work, ("fill", 1.3), sense="<=", witness="pandas")
+
+
+def _arrow_int() -> Iterator[Row]:
+    work = works.csr_from_arrow("int64", 10_000, MAPS)
+    yield from versus("S8", "Arrow map<int64, double> -> csr", work, ("pyarrow", 2.5))
+
+
+def _arrow_text() -> Iterator[Row]:
+    work = works.csr_from_arrow("string", 10_000, MAPS)
+    yield from versus("S9", "Arrow map<string, double> -> csr", work, ("pyarrow", 1.3))
+    work = works.csr_from_arrow("dictionary", 10_000, MAPS)
+    case = "Arrow map<dictionary, double> -> csr"
+    yield from versus("S9", case, work, ("pyarrow|pyarrow, gather", 3))
+
+
+def _order(target: str, keys: str, small: float, large: float) -> Iterator[Row]:
+    for entries, bound in ((65_536, small), (1_000_000, large)):
+        work = works.order_arrays(keys, entries)
+        case = f"CastMap DENSE, {entries:,} {keys} keys"
+        yield from versus(target, case, work, ("numpy", bound))
+
+
+def _order_dict() -> Iterator[Row]:
+    work = works.order_dict(65_536)
+    yield from versus("S13", "CastMap DENSE, dict of 65,536", work, ("onnxruntime", 15))
+
+
+def _scatter() -> Iterator[Row]:
+    work = works.scatter(128, MAPS)
+    yield from versus("S14", "CastMap SPARSE, max_map=128", work, ("numpy", 1.5))
+
+
+def _one_dict() -> Iterator[Row]:
+    before = measure.Timed(**measure.fresh("one_dict"))
+    goals = [("onnxruntime", 2.5), ("scikit-learn", 8.0)]
+    yield from _rows("S15", "one dict, V=1,000, numba not loaded", before, goals)
+    _load_kernels()
+    work = works.one_dict(1000)
+    goals = [("onnxruntime", 5.0), ("scikit-learn", 15.0)]
+    yield from versus("S15", "one dict, V=1,000, kernels loaded", work, *goals)
+
+
+def _load_kernels() -> None:
+    """Do what a process with a batch behind it has done: array kernels and dict walk are loaded."""
+    for work in (works.csr_from_dicts("int", 100, 1000), works.dense_from_arrays(100, 1000)):
+        work.impls[OURS]()()
+
+
+def _one_wide_dict() -> Iterator[Row]:
+    _load_kernels()
+    work = works.one_dict(100_000, np.float32)
+    case = "one dict, V=100,000, float32"
+    yield from versus("S16", f"{case}, fresh result", work, ("onnxruntime", 3))
+    yield from versus("S16", f"{case}, out= reused", work, ("onnxruntime", 10), ours=OURS_OUT)
+
+
+def _index() -> Iterator[Row]:
+    for width in (100_000, 1_000_000):
+        work = works.build_index(width)
+        yield from versus("S17", f"index of {width:,} int64 words", work, ("pandas", 0.3))
+
+
+def _learn() -> Iterator[Row]:
+    work = works.learn_arrays(10_000, MAPS)
+    case = "from_maps, arrays, V=10,000"
+    yield from versus("S18", case, work, ("numpy", 2), ("scikit-learn", 20))
+
+
+def _start() -> Iterator[Row]:
+    seconds = measure.started(["first small map", "import numpy"])
+    numba = measure.loaded("first small map", "numba")
+    yield Row(
+        "S19",
+        "import and first small map, fresh process",
+        "<=",
+        1.5,
+        None if numba else seconds["first small map"],
+        "import numpy",
+        seconds["import numpy"],
+        problem="numba was imported" if numba else "",
+    )
+
+
+def _first_batch() -> Iterator[Row]:
+    batches = ["first batch of arrays", "first batch of dicts"]
+    seconds = measure.started([*batches, "import numba"])
+    for batch in batches:
+        case = f"{batch}, fresh process, warm disk cache"
+        yield Row("S20", case, "<=", 3, seconds[batch], "import numba", seconds["import numba"])
+
+
+def _threads() -> Iterator[Row]:
+    work = works.csr_from_arrays(100_000, MAPS)
+    case = "2 threads, arrays -> csr, V=100,000"
+    yield from versus("S21", case, work, (OURS, 1.7), ours=OURS_TWICE)
+    work = works.dense_from_arrays(1000, MAPS)
+    yield from versus(
+        "S21",
+        "2 threads, arrays -> dense; filled by 2 threads",
+        work,
+        ("fill, 2 threads", 1.3),
+        sense="<=",
+        ours=OURS_TWICE,
+        witness="pandas",
+    )
+
+
+def _growth() -> Iterator[Row]:
+    costs = {}
+    for entries in (10**4, 10**5, 10**6, 10**7):
+        work = works.csr_from_arrays(1000, entries // 20)
+        seconds = measure.timed(work, [OURS, "copy"], witness="pandas").seconds
+        costs[entries] = (seconds[OURS] - seconds["copy"]) / entries
+    case = "cost of an entry, 10^4 to 10^7 entries, dearest"
+    cheapest = min(costs, key=lambda entries: costs[entries])
+    peer = f"at {cheapest:,}"
+    yield Row("S22", case, "<=", 1.3, max(costs.values()), peer, costs[cheapest])
+
+
+def _model() -> Iterator[Row]:
+    work = works.model(1000, 10_000)
+    case = "MapSession, 10,000 dicts; dict by dict"
+    yield from versus("S23", case, work, ("onnxruntime", 15))
+
+
+def _estimator() -> Iterator[Row]:
+    for method, bound in (("fit_transform", 8), ("transform", 15)):
+        work = works.estimator(method, 1000, SOME_MAPS)
+        yield from versus("S24", f"estimator, {method}", work, ("scikit-learn", bound))
+
+
+def _memory(target: str, case: str, measurement: str, bound: float) -> Iterator[Row]:
+    """Compare the rise of the resident peak in a fresh process with the size of the result."""
+    extra, result = measure.fresh(measurement)
+    yield Row(target, case, "<=", bound, extra, "result", result, unit="B")
+
+
+def _index_memory() -> Iterator[Row]:
+    index = works.build_index(1_000_000).impls[OURS]()().index
+    size = sum(np.asarray(part).nbytes for part in index) / 1_000_000
+    yield Row("M3", "index of 1,000,000 int64 words", "<=", 28, size, "word", 1, unit="B")
+
+
+TARGETS: dict[str, Callable[[], Iterator[Row]]] = {
+    "S1": partial(_dicts, "S1", "int keys", "int", "scikit-learn", 30),
+    "S2": partial(_dicts, "S2", "int keys", "int", "fromiter", 4),
+    "S3": partial(_dicts, "S3", "shared str keys", "str", "scikit-learn", 20),
+    "S4": partial(_dicts, "S4", "str keys of JSON", "json", "scikit-learn", 10),
+    "S5": partial(_arrays, "S5", 100, 1000, 100_000),
+    "S6": partial(_arrays, "S6", 1_000_000),
+    "S7": _dense,
+    "S8": _arrow_int,
+    "S9": _arrow_text,
+    "S10": partial(_order, "S10", "narrow", 5, 5),
+    "S11": partial(_order, "S11", "wide", 2.2, 2.5),
+    "S12": partial(_order, "S12", "ascending", 8, 8),
+    "S13": _order_dict,
+    "S14": _scatter,
+    "S15": _one_dict,
+    "S16": _one_wide_dict,
+    "S17": _index,
+    "S18": _learn,
+    "S19": _start,
+    "S20": _first_batch,
+    "S21": _threads,
+    "S22": _growth,
+    "S23": _model,
+    "S24": _estimator,
+    "M1": partial(_memory, "M1", "peak extra memory, arrays -> csr", "csr_memory", 1.1),
+    "M2": partial(_memory, "M2", "peak extra memory, dicts -> csr", "generator_memory", 2),
+    "M3": _index_memory,
+}
+
+
+def rows(target: str) -> Iterator[Row]:
+    """Measure one target; what goes wrong is a row, too."""
+    try:
+        yield from TARGETS[target]()
+    except Exception as error:  # noqa: BLE001 - one target must not end the run of the others
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        yield Row(target, "", ">=", 0.0, problem=reason)
+
+
+# --- output ---------------------------------------------------------------------------------------
+
+
+def machine() -> dict[str, Any]:
+    """Name the machine and the versions that were measured."""
+    versions = {}
+    for name in LIBRARIES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "missing"
+    return {
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def plot(table: Sequence[Row], file: str) -> None:
+    """Draw the ratios as bars, with a mark at each bound."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    panels = [
+        (">=", "times as fast as the peer (longer is better)"),
+        ("<=", "share of the other time or size (shorter is better)"),
+    ]
+    drawn = [[row for row in table if row.sense == sense and row.ratio] for sense, _ in panels]
+    drawn_panels = [(part, title) for part, (_, title) in zip(drawn, panels, strict=True) if part]
+    heights = [len(part) + 2 for part, _ in drawn_panels]
+    figure = Figure(figsize=(11, 0.24 * sum(heights) + 0.6), layout="constrained")
+    axes = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for axis, (part, title) in zip(axes, drawn_panels, strict=True):
+        places = range(len(part))
+        ratios = [row.ratio or 0.0 for row in part]
+        colours = ["#3b75af" if row.reached else "#d1762b" for row in part]
+        axis.barh(places, ratios, color=colours, height=0.7)
+        for place, ratio, row in zip(places, ratios, part, strict=True):
+            end = 1.03 * max(ratio, row.bound)
+            axis.text(end, place, f"{ratio:.3g}", fontsize=8, verticalalignment="center")
+        axis.plot([row.bound for row in part], places, "|", color="black", markersize=11, mew=2)
+        axis.set_yticks(
+            places, [f"{row.target}  {row.case}  /  {row.peer}" for row in part], fontsize=8
+        )
+        axis.set_ylim(len(part) - 0.4, -0.6)
+        axis.set_xscale("log")
+        low = min([*ratios, *(row.bound for row in part), 1.0])
+        axis.set_xlim(0.8 * low, 1.6 * max([*ratios, *(row.bound for row in part)]))
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.axvline(1.0, color="grey", linewidth=0.8)
+        axis.grid(axis="x", linewidth=0.4)
+        axis.set_axisbelow(True)
+        axis.set_xlabel(f"{title}; black mark: target; orange: missed", fontsize=9)
+        axis.spines[["top", "right"]].set_visible(False)
+    with rc_context({"svg.fonttype": "none"}):  # text stays text: a tenth of the size
+        figure.savefig(file)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the targets that are asked for, all without arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="S1 .. S24, M1 .. M3")
+    parser.add_argument("--json", metavar="FILE", help="write the table as JSON, too")
+    parser.add_argument("--plot", metavar="FILE", help="draw the ratios, as .svg or .png")
+    options = parser.parse_args(arguments)
+    unknown = [target for target in options.targets if target not in TARGETS]
+    if unknown:
+        parser.error(f"no such target: {', '.join(unknown)}")
+    about = machine()
+    print(about["machine"])
+    print(", ".join(f"{name} {number}" for name, number in about["versions"].items()))
+    print(f"{'':<55} {'ours':>9}  {'peer':>25}  {'ratio':>7}  target")
+    table = []
+    for target in options.targets or TARGETS:
+        for row in rows(target):
+            print(row, flush=True)
+            table.append(row)
+    print(f"{sum(row.reached is True for row in table)} of {len(table)} lines reached")
+    if options.json:
+        document = {**about, "rows": [row.record() for row in table]}
+        Path(options.json).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if options.plot and any(row.ratio for row in table):
+        plot(table, options.plot)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Measurements in a process of their own: ``python asv_bench/fresh.py NAME`` prints JSON."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks import works
+from measure import timed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def one_dict() -> dict[str, dict[str, float] | dict[str, str]]:
+    """Time one small map while numba is not imported (S15)."""
+    result = timed(works.one_dict(1000), [works.OURS, "onnxruntime", "scikit-learn"])
+    if "numba" in sys.modules:
+        raise RuntimeError("one small map has imported numba")
+    return result._asdict()
+
+
+def csr_memory() -> tuple[int, int]:
+    """Measure the extra memory of arrays to CSR (M1)."""
+    return _extra_memory(works.csr_from_arrays, 500_000)
+
+
+def generator_memory() -> tuple[int, int]:
+    """Measure the extra memory of a generator of dicts to CSR (M2)."""
+    return _extra_memory(works.csr_from_generator, 300_000)
+
+
+def _extra_memory(make: Callable[[int, int], works.Work], maps: int) -> tuple[int, int]:
+    """Give the peak of resident bytes above those before the call, and the bytes of the result.
+
+    The call has run before on a small batch: compiled code and libraries are loaded. With a fixed
+    threshold (mallopt -3) glibc returns large arrays to the system when they are freed, so that the
+    result cannot use, unseen, memory that making the inputs has left behind.
+    """
+    ctypes.CDLL(None).mallopt(-3, 65_536)
+    make(1000, 1000).impls[works.OURS]()()
+    run = make(1000, maps).impls[works.OURS]()
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
+    before = _resident("VmRSS")
+    matrix = run()
+    extra = _resident("VmHWM") - before
+    return extra, sum(part.nbytes for part in (matrix.data, matrix.indices, matrix.indptr))
+
+
+def _resident(field: str) -> int:
+    """Read resident bytes: now (VmRSS) or at the peak (VmHWM).
+
+    Not ``ru_maxrss``: a child starts with the peak of the process that made it.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024 * int(re.search(rf"{field}:\s+(\d+)", status)[1])  # type: ignore[index]
+
+
+MEASUREMENTS: dict[str, Callable[[], Any]] = {
+    "one_dict": one_dict,
+    "csr_memory": csr_memory,
+    "generator_memory": generator_memory,
+}
+
+if __name__ == "__main__":
+    print(json.dumps(MEASUREMENTS[sys.argv[1]]()))

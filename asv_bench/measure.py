@@ -1,0 +1,118 @@
+"""Measuring for ``compare.py``: interleaved runs in one process, and fresh processes."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from benchmarks import works
+from benchmarks.startup import SNIPPETS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+SECONDS = 3.0
+"""How long the runs of one comparison go on, once every run has had its least number of turns."""
+SAMPLE = 0.002
+"""Shorter runs are repeated until a sample takes this long."""
+
+
+class Timed(NamedTuple):
+    """The best seconds of each implementation, and why the others have none."""
+
+    seconds: dict[str, float]
+    problems: dict[str, str]
+
+
+def timed(work: works.Work, impls: Sequence[str], witness: str | None = None) -> Timed:
+    """Prepare implementations, check that their results agree, and time them in turn.
+
+    All are compared with the last of `impls`; with a `witness`, the first is compared with that and
+    the others, which do less than the whole work, with nothing.
+    """
+    runs, problems = {}, {}
+    for impl in (*impls, *([witness] if witness else [])):
+        try:
+            runs[impl] = work.impls[impl]()
+            runs[impl]()
+        except Exception as error:  # noqa: BLE001 - a part that is missing is a line of the table
+            problems[impl] = f"{type(error).__name__}: {error}".splitlines()[0]
+    pairs = [(impls[0], witness)] if witness else [(impl, impls[-1]) for impl in impls[:-1]]
+    for impl, other in pairs:
+        if impl in runs and other in runs:
+            left, right = (work.view(runs[name]()) for name in (impl, other))
+            if not works.same(left, right, work.tolerance):
+                problems[impl] = f"its result is not that of {other}"
+                del runs[impl]
+    return Timed(interleaved({impl: runs[impl] for impl in impls if impl in runs}), problems)
+
+
+def interleaved(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+    """Time runs in turn, again and again, and keep the best time of each.
+
+    Garbage collection is off, as in `timeit`: a pass over a million dicts would fall on whoever
+    happens to allocate. The turn goes back and forth, so that nobody always follows the same
+    neighbour.
+    """
+    numbers = {name: math.ceil(SAMPLE / _sample(run, 1)) for name, run in runs.items()}
+    best = dict.fromkeys(runs, math.inf)
+    order = list(runs)
+    gc.collect()
+    gc.disable()
+    start = time.perf_counter()
+    try:
+        for turns in range(40):
+            if turns >= 3 and time.perf_counter() - start > SECONDS:
+                break
+            for name in order:
+                best[name] = min(best[name], _sample(runs[name], numbers[name]))
+            order.reverse()
+    finally:
+        gc.enable()
+    return best
+
+
+def _sample(run: Callable[[], Any], number: int) -> float:
+    start = time.perf_counter()
+    for _ in range(number):
+        run()
+    return (time.perf_counter() - start) / number
+
+
+def fresh(measurement: str) -> Any:
+    """Run a measurement of ``fresh.py`` in a process of its own."""
+    script = str(Path(__file__).with_name("fresh.py"))
+    return json.loads(_python(script, measurement))
+
+
+def started(snippets: Sequence[str], turns: int = 7) -> dict[str, float]:
+    """Time start-up snippets in fresh processes in turn; the first turn fills the disk caches."""
+    samples = [{name: _start(name) for name in snippets} for _ in range(turns + 1)]
+    return {name: min(sample[name] for sample in samples[1:]) for name in snippets}
+
+
+def loaded(snippet: str, module: str) -> bool:
+    """Whether a start-up snippet imports a module."""
+    code, setup = SNIPPETS[snippet]
+    return _python("-c", f"{setup}\n{code}\nimport sys\nprint({module!r} in sys.modules)") == "True"
+
+
+def _start(snippet: str) -> float:
+    code, setup = SNIPPETS[snippet]
+    timer = "from time import perf_counter"
+    program = f"{timer}\n{setup}\nstart = perf_counter()\n{code}\nprint(perf_counter() - start)"
+    return float(_python("-c", program))
+
+
+def _python(*arguments: str) -> str:
+    """Run Python and return the last line that it prints."""
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    return done.stdout.splitlines()[-1]

@@ -1,0 +1,136 @@
+"""Every benchmark class runs once, small; ``compare.py`` tells reached, missed and missing."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = Path(__file__).parents[1] / "asv_bench"
+MODULES = ["castmap", "dictvectorizer", "dicts", "arrow", "vocabulary", "startup"]
+SMALL = {"maps": 600, "entries": 100, "words": 1000}
+
+
+def load(name: str) -> Any:
+    """Import a module of the benchmarks the way asv and ``compare.py`` do."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(FOLDER))
+
+
+def benchmark_classes() -> Iterator[type[Any]]:
+    for name in MODULES:
+        module = load(f"benchmarks.{name}")
+        yield from (item for item in vars(module).values() if hasattr(item, "param_names"))
+
+
+def methods(benchmark: type[Any], *kinds: str) -> list[str]:
+    return [name for name in vars(benchmark) if name.startswith(kinds)]
+
+
+def small_cases() -> Iterator[Any]:
+    """Give each class with each implementation, each kind of keys, and one small size."""
+    for benchmark in benchmark_classes():
+        few = [
+            [min(many[0], 1000)] if isinstance(many[0], int) else many for many in benchmark.params
+        ]
+        for params in product(*few):
+            name = "-".join(map(str, (benchmark.__module__, benchmark.__name__, *params)))
+            yield pytest.param(benchmark, params, id=name.removeprefix("benchmarks."))
+
+
+@pytest.mark.parametrize(("benchmark_class", "params"), list(small_cases()))
+def test_benchmark_runs(
+    benchmark_class: type[Any], params: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, size in SMALL.items():
+        if hasattr(benchmark_class, name):
+            monkeypatch.setattr(benchmark_class, name, size)
+    case = benchmark_class()
+    if raw := methods(benchmark_class, "timeraw_"):
+        code, setup = getattr(case, raw[0])(*params)
+        subprocess.run([sys.executable, "-c", f"{setup}\n{code}"], check=True)
+        return
+    try:
+        case.setup(*params)
+    except NotImplementedError as missing:
+        if "nbmapops" in str(missing):
+            raise
+        pytest.skip(str(missing))
+    for name in methods(benchmark_class, "time_", "peakmem_"):
+        getattr(case, name)(*params)
+
+
+def test_every_class_measures_something_and_there_are_few_cases() -> None:
+    timed = 0
+    for benchmark in benchmark_classes():
+        names = methods(benchmark, "time_", "timeraw_")
+        assert names or methods(benchmark, "peakmem_")
+        timed += len(names) * int(np.prod([len(values) for values in benchmark.params]))
+    assert 60 < timed < 80
+
+
+def test_asv_finds_the_benchmarks() -> None:
+    pytest.importorskip("asv")
+    command = [sys.executable, "-m", "asv", "check", "-E", "existing"]
+    done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_row_tells_reached_from_missed() -> None:
+    row = load("compare").Row
+    assert row("S1", "", ">=", 4.0, ours=1.0, theirs=4.0).reached is True
+    assert row("S1", "", ">=", 4.0, ours=1.0, theirs=3.9).reached is False
+    assert row("M1", "", "<=", 1.1, ours=1.1, theirs=1.0).reached is True
+    assert row("M1", "", "<=", 1.1, ours=1.2, theirs=1.0).reached is False
+    assert row("S1", "", ">=", 4.0, ours=1.0).reached is None
+
+
+def test_results_that_differ_are_not_timed() -> None:
+    measure, works = load("measure"), load("benchmarks.works")
+    impls = {
+        "right": lambda: lambda: np.array([1.0, 2.0]),
+        "wrong": lambda: lambda: np.array([1.0, 3.0]),
+        "missing": lambda: importlib.import_module("no_such_library"),
+        "peer": lambda: lambda: np.array([1.0, 2.0]),
+    }
+    result = measure.timed(works.Work(2, impls), list(impls))
+    assert set(result.seconds) == {"right", "peer"}
+    assert "no_such_library" in result.problems["missing"]
+    assert result.problems["wrong"] == "its result is not that of peer"
+
+
+def test_compare_prints_one_line_a_case(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    compare, measure = load("compare"), load("measure")
+    monkeypatch.setattr(measure, "SECONDS", 0.0)
+    monkeypatch.setattr(compare, "MAPS", 600)
+
+    def broken() -> Iterator[Any]:
+        raise RuntimeError("no such part")
+
+    monkeypatch.setitem(compare.TARGETS, "S9", broken)
+    figures, picture = tmp_path / "table.json", tmp_path / "table.svg"
+    assert compare.main(["S14", "S9", "--json", str(figures), "--plot", str(picture)]) == 0
+    rows = json.loads(figures.read_text(encoding="utf-8"))["rows"]
+    assert [(row["target"], row["peer"]) for row in rows] == [("S14", "numpy"), ("S9", "")]
+    assert rows[0]["ratio"] == pytest.approx(rows[0]["theirs"] / rows[0]["ours"])
+    assert rows[1]["problem"] == "RuntimeError: no such part"
+    printed = capsys.readouterr().out
+    assert "S14  CastMap SPARSE" in printed
+    assert "not measured: RuntimeError: no such part" in printed
+    assert "</svg>" in picture.read_text(encoding="utf-8")
