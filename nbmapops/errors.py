@@ -54,3 +54,9 @@ class CastError(ValueError):
     nbmapops.errors.CastError: CastMap: map 0: key 7: value nan cannot become int64: \
 NaN has no int64 value
     """
+
+
+def show(value: object) -> str:
+    """Return `value` as it stands in a message: its repr, cut when it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:40]}...{text[-10:]}"

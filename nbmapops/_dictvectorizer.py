@@ -1,0 +1,492 @@
+"""DictVectorizer: maps become rows, a vocabulary says which key stands in which column."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, cast
+
+import numpy as np
+
+from nbmapops._batch import MapBatch, TextKeys, map_numbers, read_input
+from nbmapops._dispatch import call_csr, call_dense, choose, known_columns, whole
+from nbmapops._maps import Array, BadMap, MapReader, int_array, readonly, type_name
+from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, policy_of
+from nbmapops._vocabulary import Index, Vocabulary
+from nbmapops.errors import show
+
+_FORMAT = 1  # of pickles
+
+
+class DictVectorizer:
+    """Convert maps to rows by a vocabulary (ONNX-ML operator ``DictVectorizer``, version 1).
+
+    Parameters
+    ----------
+    int64_vocabulary, string_vocabulary : sequence of words
+        The key of each column, in column order: integers or str. Exactly one of both is given.
+    dtype : {"float", "double", "int64", "string"} or NumPy dtype, optional
+        Type of the result; by default the type of the values.
+    handle_unknown : {"error", "ignore"}, optional
+        What a key outside the vocabulary is: an UnknownKeyError, or an entry to skip. By default
+        "error", and "ignore" in the onnxruntime semantics.
+    fill_value : scalar, optional
+        At positions without an entry; must fit the result type exactly. By default 0, and ``""``
+        for text.
+    semantics : {"strict", "onnxruntime"}
+        "strict" loses nothing silently; "onnxruntime" gives the values and errors of that
+        library's kernels, but with the shapes below.
+
+    Raises
+    ------
+    TypeError
+        A vocabulary that is a dict, a set or a str, or words of the wrong type.
+    ValueError
+        Both or no vocabularies, a repeated word, another option that is none of these.
+    OverflowError
+        A word outside int64.
+
+    Notes
+    -----
+    The rules are those of the ONNX-ML text of ``ai.onnx.ml.DictVectorizer``; where it is silent,
+    the README says what is done. An int64 value reaches an int64 result without ever being a
+    float.
+
+    Examples
+    --------
+    >>> dv = DictVectorizer(string_vocabulary=["a", "c", "b", "z"])
+    >>> dv({"a": 4, "c": 8})
+    array([4, 8, 0, 0])
+    >>> dv([{"b": 0.5}, {}])
+    array([[0. , 0. , 0.5, 0. ],
+           [0. , 0. , 0. , 0. ]])
+    """
+
+    __slots__ = ("_attributes", "_plans")
+
+    _attributes: dict[str, Any]
+    _plans: dict[str, Plan]
+
+    def __init__(
+        self,
+        *,
+        int64_vocabulary: Any = None,
+        string_vocabulary: Any = None,
+        dtype: Any = None,
+        handle_unknown: str | None = None,
+        fill_value: Any = None,
+        semantics: str = "strict",
+    ) -> None:
+        policy = policy_of("DictVectorizer", semantics, handle_unknown)
+        given = {"int64": int64_vocabulary, "string": string_vocabulary}
+        words = {kind: listed for kind, listed in given.items() if listed is not None}
+        if not words or (len(words) == 2 and not policy.repeats):
+            raise ValueError(
+                "DictVectorizer: give exactly one of int64_vocabulary and string_vocabulary; "
+                f"{'both' if words else 'neither'} was given"
+            )
+        target = None if dtype is None else type_name(dtype, "DictVectorizer: dtype")
+        fill_value = check_fill("DictVectorizer", fill_value, target)
+        self._attributes = {
+            "dtype": target,
+            "handle_unknown": None if handle_unknown is None else str(handle_unknown),
+            "fill_value": fill_value,
+            "semantics": str(semantics),
+        }
+        vocabularies = {
+            kind: Vocabulary.from_words(
+                listed,
+                kind,  # type: ignore[arg-type]
+                name=f"DictVectorizer: {kind}_vocabulary",
+                repeats=policy.repeats,
+            )
+            for kind, listed in words.items()
+        }
+        self._set_plans(vocabularies)
+
+    def _set_plans(self, vocabularies: dict[str, Vocabulary]) -> None:
+        attributes = self._attributes
+        policy = policy_of(
+            "DictVectorizer", attributes["semantics"], attributes["handle_unknown"]
+        )
+        self._plans = {
+            kind: Plan(
+                "DictVectorizer",
+                "VOCABULARY",
+                kind,
+                len(vocabulary),
+                attributes["dtype"],
+                attributes["fill_value"],
+                policy,
+                vocabulary,
+            )
+            for kind, vocabulary in vocabularies.items()
+        }
+
+    @classmethod
+    def from_maps(
+        cls, maps: Any, values: Any = None, offsets: Any = None, /, *, order: str = "sorted",
+        **attributes: Any,
+    ) -> DictVectorizer:  # fmt: skip
+        """Make an operator whose vocabulary is the keys of these maps.
+
+        Parameters
+        ----------
+        maps, values, offsets
+            As for a call; keys of one type.
+        order : {"sorted", "first_seen"}
+            Of the columns.
+        **attributes
+            Other parameters of the class.
+
+        Returns
+        -------
+        DictVectorizer
+
+        Raises
+        ------
+        TypeError
+            Keys of two types.
+        ValueError
+            Another order.
+
+        Examples
+        --------
+        >>> DictVectorizer.from_maps([{"b": 1}, {"a": 2, "b": 3}]).vocabulary
+        ('a', 'b')
+        """
+        if order not in ("sorted", "first_seen"):
+            raise ValueError(
+                f'DictVectorizer: order is {show(order)}; it is "sorted" or "first_seen"'
+            )
+        kind, words = _learn(maps, values, offsets)
+        if order == "sorted":
+            words = np.sort(words) if isinstance(words, np.ndarray) else sorted(words)
+        return cls(**{f"{kind}_vocabulary": words}, **attributes)
+
+    def __call__(
+        self,
+        maps: Any,
+        values: Any = None,
+        offsets: Any = None,
+        /,
+        *,
+        out: Array | None = None,
+        threads: int = 1,
+    ) -> Array:
+        """Convert one map or a batch to a dense array.
+
+        Parameters
+        ----------
+        maps : mapping, batch of mappings, MapBatch, Arrow map column, or array_like of keys
+            What to convert; with `values` these are the keys.
+        values : array_like, shape (nnz,), optional
+            The values, when `maps` are keys.
+        offsets : array_like of int, shape (B + 1,), optional
+            Map ``i`` is the entries ``offsets[i]:offsets[i + 1]``; without it, keys and values
+            are one map.
+        out : ndarray, optional
+            Where to write the result: of its shape and dtype, C-contiguous, writable.
+        threads : int
+            How many threads share the rows of a batch; the result is the same.
+
+        Returns
+        -------
+        ndarray, shape (V,) for one map, (B, V) for a batch
+
+        Raises
+        ------
+        UnknownKeyError
+            A key outside the vocabulary, unless unknown keys are ignored.
+        TypeError
+            Keys of the other type than the vocabulary's, mixed or other types, no maps at all.
+        OverflowError
+            A key or an int value outside int64; an int among floats that float64 does not hold.
+        DuplicateKeyError
+            A key twice in one map.
+        CastError
+            A value that `dtype` does not hold.
+        ValueError
+            An `out` or a fill_value that does not fit the result.
+        MemoryError
+            A result that does not fit into memory; `csr` may.
+
+        Examples
+        --------
+        >>> dv = DictVectorizer(int64_vocabulary=[10, 20, 30])
+        >>> dv([10, 30, 20], [1.5, 2.5, 3.5], [0, 2, 3])
+        array([[1.5, 0. , 2.5],
+               [0. , 3.5, 0. ]])
+        """
+        threads = check_threads("DictVectorizer", threads)
+        plan, given = choose(self._plans, "DictVectorizer", (maps, values, offsets))
+        return call_dense(plan, given, out, threads)
+
+    def csr(
+        self,
+        maps: Any,
+        values: Any = None,
+        offsets: Any = None,
+        /,
+        *,
+        index_dtype: Any = None,
+        threads: int = 1,
+    ) -> Any:
+        """Convert one map or a batch to a sparse matrix (extra ``[sparse]``).
+
+        Parameters
+        ----------
+        maps, values, offsets
+            As for a call.
+        index_dtype : {int32, int64}, optional
+            Of the index arrays; by default int32 when it is enough.
+        threads : int
+            How many threads share the rows.
+
+        Returns
+        -------
+        scipy.sparse.csr_array, shape (B, V)
+            Canonical: columns ascend in a row and none stands twice; zeros that are entries are
+            kept. One map gives one row. Shares no memory with the input.
+
+        Raises
+        ------
+        ValueError
+            Text values, or a fill_value other than 0; and as for a call.
+        UnknownKeyError, TypeError, OverflowError, DuplicateKeyError, CastError, MemoryError
+            As for a call.
+
+        Examples
+        --------
+        >>> dv = DictVectorizer(string_vocabulary=["a", "b"])
+        >>> dv.csr([{"b": 2.5}, {"a": 1.0}]).indices
+        array([1, 0], dtype=int32)
+        """
+        threads = check_threads("DictVectorizer", threads)
+        dtype = check_sparse(next(iter(self._plans.values())), index_dtype)
+        plan, given = choose(self._plans, "DictVectorizer", (maps, values, offsets))
+        return call_csr(plan, given, dtype, threads)
+
+    def unknown(
+        self, maps: Any, values: Any = None, offsets: Any = None, /
+    ) -> tuple[Array, Array]:
+        """Find the entries whose key is not in the vocabulary.
+
+        Parameters
+        ----------
+        maps, values, offsets
+            As for a call.
+
+        Returns
+        -------
+        map_numbers : ndarray of int64, shape (n,)
+        keys : ndarray, shape (n,)
+            int64, or object dtype holding str.
+
+        Raises
+        ------
+        TypeError, OverflowError
+            As for a call.
+
+        Examples
+        --------
+        >>> DictVectorizer(string_vocabulary=["a"]).unknown([{"a": 1}, {"b": 2, "c": 3}])
+        (array([1, 1]), array(['b', 'c'], dtype=object))
+        """
+        plan, given = choose(self._plans, "DictVectorizer", (maps, values, offsets))
+        given = whole(given, plan.operator, plan.key_kind)
+        if given.bad is not None:
+            raise given.bad.error
+        batch = given.source
+        assert isinstance(batch, MapBatch)
+        entries = np.flatnonzero(known_columns(plan, batch) < 0)
+        return map_numbers(batch)[entries], batch.keys[entries]
+
+    def inverse(self, matrix: Any) -> MapBatch:
+        """Turn rows back into maps.
+
+        Parameters
+        ----------
+        matrix : ndarray, shape (B, V) or (V,), or SciPy sparse matrix or array, shape (B, V)
+            Of a dense matrix, cells equal to the fill value are absent (NaN equals NaN), so an
+            entry whose value was the fill value does not come back. A sparse one keeps what is
+            stored, zeros too.
+
+        Returns
+        -------
+        MapBatch
+            Keys in column order.
+
+        Raises
+        ------
+        ValueError
+            Another width or number of dimensions; an operator with two vocabularies.
+        TypeError
+            A dtype that no value has.
+
+        Examples
+        --------
+        >>> dv = DictVectorizer(string_vocabulary=["a", "b"])
+        >>> dv.inverse(dv([{"b": 2.5}, {}])).to_dicts()
+        [{'b': 2.5}, {}]
+        """
+        plan = self._plan
+        if hasattr(matrix, "tocsr"):
+            columns, data, offsets = self._stored(matrix)
+        else:
+            columns, data, offsets = self._present(np.asarray(matrix))
+        vocabulary = plan.vocabulary
+        assert vocabulary is not None
+        if vocabulary.copies is not None:
+            kept = ~np.isin(columns, vocabulary.copies[0])
+            offsets = np.concatenate([[0], np.cumsum(kept)])[offsets]
+            columns, data = columns[kept], data[kept]
+        values = MapBatch.from_arrays(np.zeros(len(data), np.int64), data).values
+        if plan.key_kind == "int64":
+            return MapBatch._of(vocabulary.words[columns], values, int_array(offsets))
+        keys = TextKeys(readonly(columns.astype(np.int64)), vocabulary.words)
+        return MapBatch._of(keys, values, int_array(offsets))
+
+    def _check_width(self, shape: tuple[int, ...]) -> None:
+        if shape[-1] != self._plan.width:
+            raise ValueError(
+                f"DictVectorizer: the matrix has {shape[-1]} columns, the vocabulary "
+                f"{self._plan.width} words"
+            )
+
+    def _stored(self, matrix: Any) -> tuple[Array, Array, Array]:
+        self._check_width(matrix.shape)
+        rows = matrix.tocsr()
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        return rows.indices, rows.data.copy(), rows.indptr
+
+    def _present(self, matrix: Array) -> tuple[Array, Array, Array]:
+        if matrix.ndim == 1:
+            matrix = matrix.reshape(1, -1)
+        if matrix.ndim != 2:
+            raise ValueError(f"DictVectorizer: the matrix must be 2-D, not {matrix.ndim}-D")
+        self._check_width(matrix.shape)
+        kind = "string" if matrix.dtype.kind in "OUT" else "float64"
+        fill = self._attributes["fill_value"]
+        if fill is None:
+            fill = "" if kind == "string" else 0
+        present = matrix != fill
+        if fill != fill:
+            present = ~np.isnan(matrix)
+        _, columns = np.nonzero(present)
+        offsets = np.concatenate([[0], np.cumsum(np.count_nonzero(present, axis=1))])
+        return columns, matrix[present], offsets
+
+    @property
+    def _plan(self) -> Plan:
+        if len(self._plans) > 1:
+            raise ValueError(
+                "DictVectorizer: with both vocabularies there is no single order of columns"
+            )
+        return next(iter(self._plans.values()))
+
+    @property
+    def vocabulary(self) -> Any:
+        """The words in column order: a read-only int64 array, or a tuple of str."""
+        vocabulary = self._plan.vocabulary
+        assert vocabulary is not None
+        return vocabulary.words
+
+    @property
+    def index(self) -> Index:
+        """The arrays ``(header, pilots, slots, table)`` that `nbmapops.kernels` take.
+
+        Raises ValueError for text words, which the kernels do not look up.
+        """
+        plan = self._plan
+        if plan.key_kind != "int64" or plan.vocabulary is None:
+            raise ValueError("DictVectorizer: only an int64_vocabulary has an index for kernels")
+        return plan.vocabulary.index
+
+    def __len__(self) -> int:
+        return self._plan.width
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in (plan.vocabulary or ()) for plan in self._plans.values())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DictVectorizer):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        fill = self._attributes["fill_value"]
+        attributes = {**self._attributes, "fill_value": "nan" if fill != fill else fill}
+        vocabularies = (plan.vocabulary for plan in self._plans.values())
+        return (*attributes.values(), type(fill), *vocabularies)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        states = tuple(
+            plan.vocabulary.state() for plan in self._plans.values() if plan.vocabulary is not None
+        )
+        return _restore, (_FORMAT, tuple(self._attributes.values()), states)
+
+    def __repr__(self) -> str:
+        words = []
+        for kind, plan in self._plans.items():
+            some = list(plan.vocabulary.words[:3]) if plan.vocabulary is not None else []
+            shown = ", ".join(show(int(w) if kind == "int64" else w) for w in some)
+            more = ", ..." if plan.width > 3 else ""
+            words.append(f"{kind}_vocabulary=[{shown}{more}]")
+        words += [
+            f"{name}={value!r}"
+            for name, value in self._attributes.items()
+            if value not in (None, "strict")
+        ]
+        return f"DictVectorizer({', '.join(words)})"
+
+
+def _restore(number: int, values: tuple[Any, ...], states: tuple[Any, ...]) -> DictVectorizer:
+    del number  # the vocabularies' states know what to do with another format
+    names = ("dtype", "handle_unknown", "fill_value", "semantics")
+    made = DictVectorizer.__new__(DictVectorizer)
+    made._attributes = dict(zip(names, values, strict=True))
+    vocabularies = [Vocabulary.from_state(state) for state in states]
+    made._set_plans({vocabulary.kind: vocabulary for vocabulary in vocabularies})
+    return made
+
+
+def _learn(maps: Any, values: Any, offsets: Any) -> tuple[str, Any]:
+    """Return the kind of the keys, and the distinct keys in the order they are first seen."""
+    given = read_input("DictVectorizer", maps, values, offsets, None)
+    if isinstance(given.source, MapReader):
+        return _learn_chunks(given.source)
+    given = whole(given, "DictVectorizer", None)
+    if given.bad is not None:
+        raise given.bad.error
+    batch = given.source
+    assert isinstance(batch, MapBatch)
+    keys = batch._keys
+    if isinstance(keys, np.ndarray):
+        return "int64", _distinct(keys)
+    codes, words = keys.encode()
+    # A dictionary may hold a word twice, and words that no entry of a slice uses.
+    return "string", list(dict.fromkeys(words[code] for code in _distinct(codes).tolist()))
+
+
+def _learn_chunks(reader: MapReader) -> tuple[str, Any]:
+    seen = int_array([])
+    try:
+        for chunk in reader.chunks():
+            if reader.key_kind == "int64":
+                seen = _distinct(np.concatenate([seen, chunk.keys]))
+    except BadMap as bad:
+        raise bad.error from None
+    return ("string", list(reader.words)) if reader.key_kind == "string" else ("int64", seen)
+
+
+def _distinct(keys: Array) -> Array:
+    from nbmapops import kernels
+
+    # Drawn anew, so that nobody can choose keys that collide; the result does not depend on it.
+    multiplier = int.from_bytes(os.urandom(8), "little", signed=True) | 1
+    return cast("Array", kernels.distinct(readonly(keys), multiplier))

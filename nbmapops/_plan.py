@@ -1,0 +1,146 @@
+"""What an operator was asked to do, checked once and resolved into a plan and a policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nbmapops._maps import INT64_MAX, INT64_MIN
+from nbmapops._vocabulary import Vocabulary
+from nbmapops.errors import show
+
+
+class Policy(NamedTuple):
+    """What a mode of semantics means, resolved when an operator is built."""
+
+    skip_unknown: bool  # keys outside the vocabulary, or >= max_map, are left out
+    first_wins: bool  # of a repeated key the first entry counts
+    repeats: bool  # words of a vocabulary may repeat
+    spec_types: bool  # only the map types of the ONNX-ML text are taken
+    rules: str  # of conversion, see _cast
+    missing_text: str  # at positions without an entry
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An operator for one kind of key, as the stages below need it."""
+
+    operator: str
+    form: str  # "VOCABULARY", "SPARSE" or "DENSE"
+    key_kind: str
+    width: int  # columns of the result; 0 for DENSE
+    target: str | None  # kind of the result; None: that of the values
+    fill: Any  # None: 0, or the policy's text
+    policy: Policy
+    vocabulary: Vocabulary | None = None
+
+    def result_kind(self, value_kind: str) -> str:
+        """Return the kind of the result for values of this kind."""
+        return self.target or value_kind
+
+    def fill_for(self, kind: str) -> Any:
+        """Return the scalar at positions without an entry."""
+        if self.fill is not None:
+            return exact_fill(self.operator, self.fill, kind)
+        return self.policy.missing_text if kind == "string" else 0
+
+
+def exact_fill(operator: str, fill: Any, kind: str) -> Any:
+    """Return `fill` as a scalar of this kind, or raise where it does not fit exactly."""
+    text = isinstance(fill, str)
+    if text != (kind == "string"):
+        raise ValueError(f"{operator}: fill_value {show(fill)} does not fit results of {kind}")
+    if text:
+        return fill
+    if kind == "int64":
+        fits = fill == fill and abs(fill) != float("inf") and int(fill) == fill
+        fits = fits and INT64_MIN <= fill <= INT64_MAX
+        result: Any = int(fill) if fits else 0
+    else:
+        with np.errstate(over="ignore"):
+            result = float(np.float32(fill)) if kind == "float32" else float(fill)
+        fits = result == fill or fill != fill
+    if not fits:
+        raise ValueError(f"{operator}: fill_value {show(fill)} has no exact {kind}")
+    return result
+
+
+def policy_of(operator: str, semantics: object, handle_unknown: object = None) -> Policy:
+    """Return the policy of a mode; `handle_unknown`, where given, wins."""
+    if not isinstance(semantics, str) or semantics not in ("strict", "onnxruntime"):
+        raise ValueError(
+            f'{operator}: semantics is {show(semantics)}; it is "strict" or "onnxruntime"'
+        )
+    if handle_unknown is not None and (
+        not isinstance(handle_unknown, str) or handle_unknown not in ("error", "ignore")
+    ):
+        raise ValueError(
+            f'{operator}: handle_unknown is {show(handle_unknown)}; it is "error" or "ignore"'
+        )
+    strict = semantics == "strict"
+    vectorizer = operator == "DictVectorizer"
+    return Policy(
+        skip_unknown=handle_unknown == "ignore" or (handle_unknown is None and not strict),
+        first_wins=not strict,
+        repeats=not strict,
+        spec_types=not strict,
+        rules="exact" if vectorizer else str(semantics),
+        # That library fills missing text so in CastMap only.
+        missing_text="" if strict or vectorizer else "0.f",
+    )
+
+
+def check_fill(operator: str, fill: Any, kind: str | None) -> Any:
+    """Return fill_value as a Python scalar; `kind` is that of all results, where it is fixed."""
+    if fill is None:
+        return None
+    if isinstance(fill, str):
+        fill = str.__str__(fill)
+    elif isinstance(fill, (bool, np.bool_, int, np.integer)) and not isinstance(fill, np.timedelta64):
+        fill = int(fill)
+    elif isinstance(fill, (float, np.floating)):
+        fill = float(fill)
+    else:
+        raise TypeError(f"{operator}: fill_value is {show(fill)}; it is a number or a str")
+    return fill if kind is None else exact_fill(operator, fill, kind)
+
+
+def check_threads(operator: str, threads: object) -> int:
+    """Return the number of threads."""
+    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)):
+        raise TypeError(f"{operator}: threads is {show(threads)}; it is an integer from 1")
+    if threads < 1:
+        raise ValueError(f"{operator}: threads is {threads}; it must be at least 1")
+    return int(threads)
+
+
+def check_sparse(plan: Plan, index_dtype: Any) -> Any:
+    """Return the dtype of index arrays, None for the smallest; raise where csr is not possible."""
+    if plan.form == "DENSE":
+        raise ValueError("CastMap: csr is for SPARSE; rows of DENSE have no missing positions")
+    refuse_text(plan, plan.target or "float64")
+    if plan.fill not in (None, 0):
+        raise ValueError(
+            f"{plan.operator}: csr leaves missing positions out, which means 0, "
+            f"but fill_value is {show(plan.fill)}"
+        )
+    if index_dtype is None:
+        return None
+    try:
+        dtype = np.dtype(index_dtype)
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype not in (np.int32, np.int64):
+        raise TypeError(f"{plan.operator}: index_dtype is {show(index_dtype)}; it is int32 or int64")
+    return dtype.type
+
+
+def refuse_text(plan: Plan, kind: str) -> None:
+    """Raise for text results, which no sparse matrix holds."""
+    if kind == "string":
+        raise ValueError(
+            f"{plan.operator}: csr takes numbers, and these results are text; "
+            "call the operator for a dense array"
+        )
