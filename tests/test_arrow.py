@@ -1,0 +1,844 @@
+"""Arrow columns: what is read from them, what is refused, and that nothing is copied."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pa = pytest.importorskip("pyarrow", minversion="18")
+
+from nbmapops.arrow import (  # noqa: E402
+    Parts,
+    Text,
+    is_column,
+    map_scalar,
+    read_column,
+    word_set,
+)
+
+INT64_MAX = 2**63 - 1
+KEY, VALUE = pa.int64(), pa.float64()
+LAYOUTS = ["map", "list", "large_list", "list_view", "large_list_view"]
+Entry = tuple[Any, Any]
+Map = list[Entry] | None
+
+
+# -- columns as Arrow allows them, made from Python maps --------------------------------------
+
+
+class Junk(NamedTuple):
+    """Entries in the buffers that belong to no map that counts."""
+
+    before: int = 0  # skipped by the offset of the entries struct
+    lead: int = 0  # skipped by the first offset
+    hidden: int = 0  # under each null map
+    tail: int = 0  # behind the last map
+    rows: int = 0  # whole maps that a slice leaves out, at both ends
+
+
+NO_JUNK = Junk()
+MUCH_JUNK = Junk(before=1, lead=2, hidden=2, tail=1, rows=1)
+
+
+def bits(flags: list[bool]) -> Any:
+    return pa.array(flags, pa.bool_()).buffers()[1]
+
+
+def column_of(
+    maps: list[Map],
+    key_type: Any = KEY,
+    value_type: Any = VALUE,
+    layout: str = "map",
+    junk: Junk = NO_JUNK,
+) -> Any:
+    """Build an array of maps from its buffers, as another library might lay it out.
+
+    (pa.array of dicts aborts the process where None stands among entries.)
+    """
+    filler = [(next((key for m in maps for key, _ in m or []), None), None)]
+    if filler[0][0] is None:
+        filler = [("", None) if "string" in str(key_type) else (0, None)]
+    entries = filler * (junk.before + junk.lead)
+    starts, sizes = [], []
+    for entries_of_map in [*[filler] * junk.rows, *maps, *[filler] * junk.rows]:
+        starts.append(len(entries) - junk.before)
+        entries += filler * junk.hidden if entries_of_map is None else entries_of_map
+        sizes.append(len(entries) - junk.before - starts[-1])
+    ends = [*starts, len(entries) - junk.before]
+    entries += filler * junk.tail
+    keys, values = (
+        pa.array([entry[i] for entry in entries]).cast(kind)
+        if pa.types.is_boolean(kind)
+        else pa.array([entry[i] for entry in entries], kind)
+        for i, kind in enumerate([key_type, value_type])
+    )
+    fields = [pa.field("key", key_type, nullable=layout != "map"), pa.field("value", value_type)]
+    struct = pa.StructArray.from_arrays([keys, values], fields=fields).slice(junk.before)
+    width = np.int64 if layout.startswith("large") else np.int32
+    valid = [True] * junk.rows + [m is not None for m in maps] + [True] * junk.rows
+    buffers = [bits(valid) if not all(valid) else None, pa.py_buffer(np.array(ends, width))]
+    if layout.endswith("view"):
+        buffers[1] = pa.py_buffer(np.array(starts, width))
+        buffers.append(pa.py_buffer(np.array(sizes, width)))
+    kind = {
+        "map": lambda: pa.map_(key_type, value_type),
+        "list": lambda: pa.list_(struct.type),
+        "large_list": lambda: pa.large_list(struct.type),
+        "list_view": lambda: pa.list_view(struct.type),
+        "large_list_view": lambda: pa.large_list_view(struct.type),
+    }[layout]()
+    array = pa.Array.from_buffers(kind, len(valid), buffers, children=[struct])
+    array.validate(full=True)
+    return array.slice(junk.rows, len(maps))
+
+
+def keys_of(parts: Parts) -> list[Any]:
+    keys: Any = parts.keys
+    if isinstance(keys, Text):
+        keys = keys.to_objects()
+    if isinstance(keys, tuple):
+        codes, words = keys
+        return [words[code] for code in codes]
+    return list(keys.tolist())
+
+
+def maps_of(parts: Parts) -> list[list[Entry]]:
+    keys, values, offsets = keys_of(parts), parts.values.tolist(), parts.offsets.tolist()
+    assert offsets[0] == 0
+    assert offsets[-1] == len(keys) == len(values)
+    entries = list(zip(keys, values, strict=True))
+    return [entries[a:b] for a, b in pairwise(offsets)]
+
+
+def nulls_of(parts: Parts) -> list[bool]:
+    count = len(parts.offsets) - 1
+    return [False] * count if parts.null_maps is None else parts.null_maps.tolist()
+
+
+# -- the columns of the issue, one by one ------------------------------------------------------
+
+
+@pytest.mark.parametrize("value_type", ["int64", "float64", "float32"])
+@pytest.mark.parametrize("null_map", [False, True])
+def test_keys_and_values_are_views_of_the_arrow_buffers(value_type: str, null_map: bool) -> None:
+    maps: list[Map] = [[(1, 5), (2, 6)], None if null_map else [], [(3, 7)], [(4, 8)]]
+    array = column_of(maps, value_type=pa.from_numpy_dtype(np.dtype(value_type)))
+    for column in (array, array.slice(0, 3), array.slice(1), pa.chunked_array([array])):
+        parts = read_column(column, null_map="empty")
+        assert isinstance(parts.keys, np.ndarray)
+        assert parts.keys.dtype == np.int64
+        assert parts.values.dtype == value_type
+        for part, child in ((parts.keys, 0), (parts.values, 1)):
+            buffer = array.values.field(child).buffers()[1]
+            assert np.shares_memory(part, np.frombuffer(buffer, part.dtype))
+            assert not part.flags.writeable
+        assert not np.shares_memory(parts.offsets, np.frombuffer(array.buffers()[1], np.int32))
+    last = read_column(array.slice(3))
+    assert isinstance(last.keys, np.ndarray)
+    assert last.keys.ctypes.data == array.values.field(0).buffers()[1].address + 3 * 8
+
+
+def test_empty_chunks_do_not_cost_the_view() -> None:
+    array = column_of([[(1, 5.0)]])
+    parts = read_column(pa.chunked_array([array.slice(0, 0), array, array.slice(1)]))
+    assert parts.values.ctypes.data == array.values.field(1).buffers()[1].address
+
+
+def test_text_keys_are_not_copied() -> None:
+    array = column_of([[("a", 5.0)], [("b", 6.0)]], pa.string())
+    text = read_column(array).keys
+    assert isinstance(text, Text)
+    assert text._data.chunk(0).buffers()[2].address == array.values.field(0).buffers()[2].address
+
+
+def test_unaligned_buffers_are_read() -> None:
+    data = pa.py_buffer(b"x" + np.array([5, 6], np.int64).tobytes()).slice(1)
+    keys = pa.Array.from_buffers(pa.int64(), 2, [None, data])
+    column = pa.MapArray.from_arrays(pa.array([0, 2], pa.int32()), keys, keys)
+    parts = read_column(column)
+    assert maps_of(parts) == [[(5, 5), (6, 6)]]
+    assert parts.values.flags.aligned
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_belongs_to_no_map_is_never_seen(layout: str) -> None:
+    array = column_of([[(1, 5.0)], None, [], [(2, 6.0), (3, 7.0)]], layout=layout, junk=MUCH_JUNK)
+    parts = read_column(array, null_map="empty")  # the values of the junk are null
+    assert maps_of(parts) == [[(1, 5.0)], [], [], [(2, 6.0), (3, 7.0)]]
+    assert nulls_of(parts) == [False, True, False, False]
+
+
+def test_fixed_size_lists() -> None:
+    entry = pa.struct([("k", pa.int64()), ("v", pa.float64())])
+    rows = [[{"k": 1, "v": 5.0}], [{"k": 2, "v": 6.0}], None, [{"k": 3, "v": 7.0}]]
+    column = pa.array(rows, pa.list_(entry, 1)).slice(1)
+    parts = read_column(column, null_map="empty")
+    assert maps_of(parts) == [[(2, 6.0)], [], [(3, 7.0)]]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_empty_columns(layout: str) -> None:
+    array = column_of([[(1, 5.0)]], value_type=pa.float32(), layout=layout)
+    for column in (array.slice(0, 0), array.slice(1), pa.chunked_array([], array.type)):
+        parts = read_column(column)
+        assert maps_of(parts) == []
+        assert parts.null_maps is None
+        assert isinstance(parts.keys, np.ndarray)
+        assert [parts.keys.dtype, parts.values.dtype] == ["int64", "float32"]
+
+
+@pytest.mark.parametrize(
+    "key_type", [pa.string(), pa.string_view(), pa.dictionary("int8", "string")]
+)
+def test_empty_columns_of_text(key_type: Any) -> None:
+    array = column_of([[("a", 5.0)]], key_type)
+    for column in (array.slice(0, 0), pa.chunked_array([], array.type)):
+        parts = read_column(column)
+        assert maps_of(parts) == []
+        assert isinstance(parts.keys, Text) == (not pa.types.is_dictionary(key_type))
+        if isinstance(parts.keys, Text):
+            assert parts.keys.columns(["a"]).tolist() == []
+            assert parts.keys.encode()[1] == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool_"]
+)
+def test_all_integer_keys_and_values_widen(name: str) -> None:
+    kind = getattr(pa, name)()
+    top = 1 if name == "bool_" else min(np.iinfo(name).max, INT64_MAX)
+    parts = read_column(column_of([[(0, top)], [(top, 0)]], kind, kind).slice(1))
+    assert maps_of(parts) == [[(top, 0)]]
+    assert isinstance(parts.keys, np.ndarray)
+    assert [parts.keys.dtype, parts.values.dtype] == ["int64", "int64"]
+    parts = read_column(column_of([[(0, top)], [(top, None)]], kind, kind), null_value=1)
+    assert maps_of(parts) == [[(0, top)], [(top, 1)]]
+
+
+def test_float16_widens_to_float32() -> None:
+    parts = read_column(column_of([[(0, np.float16(1.5))]], value_type=pa.float16()))
+    assert parts.values.dtype == np.float32
+    assert maps_of(parts) == [[(0, 1.5)]]
+
+
+@pytest.mark.parametrize("layout", ["map", "large_list"])
+@pytest.mark.parametrize("name", ["string", "large_string", "string_view"])
+def test_text_keys_and_values(name: str, layout: str) -> None:
+    kind = getattr(pa, name)()
+    rows: list[Map] = [[("a", "x")], None, [("", "é\0"), ("a" * 20, "y" * 20)]]
+    parts = read_column(column_of(rows, kind, kind, layout, MUCH_JUNK), null_map="empty")
+    assert maps_of(parts) == [rows[0], [], rows[2]]
+    assert isinstance(parts.keys, Text)
+    assert parts.values.dtype == object
+    parts = read_column(column_of([[("a", None)]], kind, kind, layout), null_value="fill")
+    assert maps_of(parts) == [[("a", "fill")]]
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float32(), pa.string(), pa.string_view()])
+def test_dictionary_encoded_values(kind: Any) -> None:
+    words = ["x", "y"] if "string" in str(kind) else [1, 2]
+    indices = pa.array([1, 0, None, 1], pa.uint8())
+    values = pa.DictionaryArray.from_arrays(indices, pa.array([*words, None], kind))
+    column = pa.MapArray.from_arrays(pa.array([0, 4], pa.int32()), pa.array([1, 2, 3, 4]), values)
+    assert maps_of(read_column(column, null_value=words[0])) == [
+        [(1, words[1]), (2, words[0]), (3, words[0]), (4, words[1])]
+    ]
+    assert maps_of(read_column(column, null_value="skip")) == [
+        [(1, words[1]), (2, words[0]), (4, words[1])]
+    ]
+
+
+def test_dictionary_encoded_integer_keys() -> None:
+    keys = pa.array([7, 9, 7], pa.int32()).dictionary_encode()
+    column = pa.MapArray.from_arrays(pa.array([0, 3], pa.int32()), keys, pa.array([1.0, 2.0, 3.0]))
+    assert maps_of(read_column(column)) == [[(7, 1.0), (9, 2.0), (7, 3.0)]]
+
+
+def words_column(indices: list[int], words: list[Any], kind: Any = None) -> Any:
+    keys = pa.DictionaryArray.from_arrays(
+        pa.array(indices, pa.int8()), pa.array(words, kind or pa.string())
+    )
+    ends = pa.array(range(len(indices) + 1), pa.int32())
+    return pa.MapArray.from_arrays(ends, keys, pa.array([float(i) for i in indices]))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_dictionary_keys_are_codes_of_distinct_words(kind: Any) -> None:
+    column = words_column([1, 0, 2, 1], ["a", "b", "a"], kind)
+    parts = read_column(column)
+    assert isinstance(parts.keys, tuple)
+    codes, words = parts.keys
+    assert codes.dtype == np.int64
+    assert len(set(words)) == len(words)
+    assert keys_of(parts) == ["b", "a", "a", "b"]
+
+
+def test_dictionaries_of_chunks_are_joined() -> None:
+    chunks = [words_column([0, 1], ["a", "b"]), words_column([0, 1], ["b", "c"])]
+    parts = read_column(pa.chunked_array([*chunks, chunks[1].slice(1)]))
+    assert keys_of(parts) == ["a", "b", "b", "c", "c"]
+    assert isinstance(parts.keys, tuple)
+    assert parts.keys[1] == ("a", "b", "c")
+
+
+def test_unused_words_of_a_large_dictionary_are_not_read() -> None:
+    column = words_column([0, 1, 99], [f"word{i}" for i in range(100)])
+    parts = read_column(column.slice(1))
+    assert isinstance(parts.keys, tuple)
+    assert parts.keys[1] == ("word1", "word99")
+
+
+def test_a_null_word_is_a_null_key_where_it_is_used() -> None:
+    column = words_column([0, 1, 1, 0], ["a", None])
+    assert keys_of(read_column(column.slice(0, 1))) == ["a"]
+    with pytest.raises(ValueError, match=r"^MapBatch: map 1: a key is null$"):
+        read_column(column)
+
+
+def test_positions_outside_a_dictionary_are_an_error() -> None:
+    for position in (-1, 2, 100):
+        keys = pa.DictionaryArray.from_arrays(
+            pa.array([0, position], pa.int8()), pa.array(["a", "b"]), safe=False
+        )
+        for children in ([keys, pa.array([1, 2])], [pa.array([1, 2]), keys]):
+            column = pa.MapArray.from_arrays(pa.array([0, 2], pa.int32()), *children)
+            with pytest.raises(ValueError, match="points outside its dictionary"):
+                read_column(column)
+
+
+@pytest.mark.parametrize("offsets", [[0, 1, 3], [0, 2, 1], [2, 1, 2], [-1, 1, 2]])
+def test_broken_offsets_are_an_error(offsets: list[int]) -> None:
+    good = column_of([[(1, 5.0)], [(2, 6.0)]])
+    owned = np.array([0, 1, 2], np.int32)
+    column = pa.Array.from_buffers(
+        good.type, 2, [None, pa.py_buffer(owned)], children=[good.values]
+    )
+    owned[:] = offsets
+    with pytest.raises(ValueError, match="offsets of the Arrow column do not fit"):
+        read_column(column)
+
+
+def test_many_small_chunks_read_as_one() -> None:
+    rows: list[Map] = [[(i, float(i))] * (i % 3) if i % 7 else None for i in range(40)]
+    parts = [column_of([row], junk=MUCH_JUNK) for row in rows]
+    read = read_column(pa.chunked_array(parts), null_map="empty")
+    assert maps_of(read) == [row or [] for row in rows]
+    assert nulls_of(read) == [row is None for row in rows]
+
+
+def test_small_chunks_that_pyarrow_cannot_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(_: object) -> None:
+        raise pa.ArrowInvalid("offset overflow while concatenating arrays")
+
+    parts = [column_of([[(i, float(i))]]) for i in range(10)]
+    monkeypatch.setattr(pa, "concat_arrays", cannot)
+    assert maps_of(read_column(pa.chunked_array(parts))) == [[(i, float(i))] for i in range(10)]
+
+
+# -- any column ---------------------------------------------------------------------------------
+
+key_kinds: dict[str, Any] = {
+    "int64": st.integers(-(2**63), INT64_MAX),
+    "int32": st.integers(-5, 5),
+    "uint8": st.integers(0, 5),
+    "string": st.sampled_from(["", "a", "b", "é", "a" * 20]),
+    "large_string": st.text(st.characters(codec="utf-8"), max_size=3),
+    "string_view": st.text(st.characters(codec="utf-8"), max_size=15),
+    "words": st.sampled_from(["", "a", "b", "é", "a" * 20]),
+}
+value_kinds: dict[str, Any] = {
+    "int64": st.integers(-(2**63), INT64_MAX),
+    "uint16": st.integers(0, 2**16 - 1),
+    "bool_": st.integers(0, 1),
+    "float32": st.floats(width=32),
+    "float64": st.floats(),
+    "string": st.text(st.characters(codec="utf-8"), max_size=3),
+    "words": st.sampled_from(["", "x", "y"]),
+}
+
+
+def arrow_type(name: str) -> Any:
+    return pa.dictionary("int8", pa.string()) if name == "words" else getattr(pa, name)()
+
+
+class Drawn(NamedTuple):
+    column: Any
+    maps: list[Map]
+    value_kind: str
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> Drawn:
+    key_kind = draw(st.sampled_from(sorted(key_kinds)))
+    value_kind = draw(st.sampled_from(sorted(value_kinds)))
+    layout = draw(st.sampled_from(LAYOUTS))
+    values = value_kinds[value_kind]
+    entry = st.tuples(key_kinds[key_kind], draw(st.sampled_from([values, st.none() | values])))
+    one_map = st.lists(entry, max_size=4)
+    maps = st.lists(draw(st.sampled_from([one_map, st.none() | one_map])), max_size=4)
+    few = st.integers(0, 2)
+    junk = st.just(NO_JUNK) | st.builds(Junk, few, few, few, few, few)
+    whole: list[Map] = []
+    chunks = []
+    for _ in range(draw(st.sampled_from([1, 1, 2, 3, 9]))):
+        part = draw(maps)
+        array = column_of(part, arrow_type(key_kind), arrow_type(value_kind), layout, draw(junk))
+        a = draw(st.integers(0, len(part)))
+        b = draw(st.integers(a, len(part)))
+        whole += part[a:b]
+        chunks.append(array.slice(a, b - a))
+    column = chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks)
+    return Drawn(column, whole, value_kind)
+
+
+def same(read: list[list[Entry]], expected: list[list[Entry]]) -> bool:
+    """Equal, NaN equal to NaN, -0.0 not to 0.0, and no int equal to a float."""
+    return [[(k, repr(v)) for k, v in row] for row in read] == [
+        [(k, repr(v)) for k, v in row] for row in expected
+    ]
+
+
+@given(columns(), st.sampled_from(["error", "empty"]), st.sampled_from(["error", "skip", "fill"]))
+def test_any_column(drawn: Drawn, null_map: str, null_value: str) -> None:
+    fill: Any = {"string": "?", "words": "?", "float32": 0.5, "float64": 0.5}.get(
+        drawn.value_kind, 1
+    )
+    options = {"null_map": null_map, "null_value": fill if null_value == "fill" else null_value}
+    bad = next(
+        (
+            number
+            for number, row in enumerate(drawn.maps)
+            if (row is None and null_map == "error")
+            or (null_value == "error" and any(value is None for _, value in row or []))
+        ),
+        None,
+    )
+    if bad is not None:
+        with pytest.raises(ValueError, match=rf"^MapBatch: map {bad}( is null|: the value of key)"):
+            read_column(drawn.column, **options)
+        return
+    expected = [
+        [
+            (key, fill if value is None else value)
+            for key, value in row or []
+            if value is not None or null_value == "fill"
+        ]
+        for row in drawn.maps
+    ]
+    parts = read_column(drawn.column, **options)
+    assert same(maps_of(parts), expected)
+    assert nulls_of(parts) == [row is None for row in drawn.maps]
+    assert (parts.null_maps is None) == all(row is not None for row in drawn.maps)
+
+
+# -- what is refused ----------------------------------------------------------------------------
+
+
+def test_the_first_null_map_is_named_with_the_remedy() -> None:
+    column = pa.chunked_array([column_of([[(1, 5.0)]]), column_of([[], None, None])])
+    with pytest.raises(ValueError, match=r'^MapBatch: map 2 is null; .*null_map="empty"'):
+        read_column(column)
+
+
+def test_the_first_null_value_is_named_with_the_remedy() -> None:
+    column = column_of([[("a", 1.0)], [("b", 2.0), ("c", None)], None], pa.string())
+    with pytest.raises(ValueError, match=r"^MapBatch: map 1: .* key 'c' is null; .*\"skip\""):
+        read_column(column)
+
+
+@pytest.mark.parametrize("layout", ["list", "large_list", "list_view"])
+def test_null_keys_and_null_entries_are_errors(layout: str) -> None:
+    column = column_of([[(1, 5.0)], [(2, 6.0), (None, 7.0)]], layout=layout)
+    for options in ({}, {"null_value": "skip"}, {"null_value": 1}):
+        with pytest.raises(ValueError, match=r"^MapBatch: map 1: a key is null$"):
+            read_column(column, **options)
+    entry = pa.struct([("k", pa.int64()), ("v", pa.float64())])
+    rows = [[{"k": 1, "v": 5.0}], None, [{"k": 1, "v": 5.0}, None]]
+    column = pa.array(rows, getattr(pa, "list_" if layout == "list" else layout)(entry))
+    for options in ({}, {"null_value": "skip"}, {"null_value": 1}):
+        with pytest.raises(ValueError, match=r"^MapBatch: map 2: an entry is null$"):
+            read_column(column, null_map="empty", **options)
+
+
+def test_unsigned_numbers_above_int64_are_named() -> None:
+    big = INT64_MAX + 1
+    column = column_of([[(1, 2)], [(3, big)]], pa.uint64(), pa.uint64())
+    with pytest.raises(OverflowError, match=rf"^MapBatch: map 1: key 3: value {big} is above"):
+        read_column(column)
+    column = column_of([[(1, 2)], [(3, 4), (big, 5)]], pa.uint64(), pa.uint64())
+    with pytest.raises(OverflowError, match=rf"^MapBatch: map 1: key {big} is above 2\*\*63 - 1$"):
+        read_column(column)
+    column = column_of([[(1, 2)], [(big, None)]], pa.uint64(), pa.uint64())
+    assert maps_of(read_column(column, null_value="skip")) == [[(1, 2)], []]
+    with pytest.raises(OverflowError, match=f"map 1: key {big} is above"):
+        read_column(column, null_value=0)
+
+
+def test_the_first_bad_map_wins_whatever_is_wrong_with_it() -> None:
+    big = INT64_MAX + 1
+    null_value: Map = [(1, None)]
+    overflow: Map = [(1, big)]
+    cases = {
+        "map 1 is null": [[], None, null_value, overflow],
+        "map 1: the value of key 1 is null": [[], null_value, None, overflow],
+        "map 1: key 1: value": [[], overflow, None, null_value],
+    }
+    for message, maps in cases.items():
+        with pytest.raises((ValueError, OverflowError), match=f"^MapBatch: {message}"):
+            read_column(column_of(maps, value_type=pa.uint64()))
+
+
+def test_hidden_entries_are_not_judged() -> None:
+    big = INT64_MAX + 1
+    entries = [(big, big), (1, 2)]
+    shown = column_of([entries, [(3, 4)]], pa.uint64(), pa.uint64())
+    column = pa.Array.from_buffers(
+        shown.type, 2, [bits([False, True]), shown.buffers()[1]], children=[shown.values]
+    )
+    assert maps_of(read_column(column, null_map="empty")) == [[], [(3, 4)]]
+
+
+@pytest.mark.parametrize(
+    ("key_type", "value_type", "message"),
+    [
+        (pa.float64(), VALUE, "keys must be integers or text, not double"),
+        (pa.binary(), VALUE, "keys must be integers or text, not binary"),
+        (pa.timestamp("s"), VALUE, r"keys must be integers or text, not timestamp"),
+        (KEY, pa.decimal128(5), "values must be numbers or text, not decimal128"),
+        (KEY, pa.date32(), "values must be numbers or text, not date32"),
+        (KEY, pa.duration("s"), "values must be numbers or text, not duration"),
+        (KEY, pa.binary(), "values must be numbers or text, not binary"),
+        (KEY, pa.null(), "values must be numbers or text, not null"),
+        (KEY, pa.list_(VALUE), "values must be numbers or text, not list"),
+        (KEY, pa.dictionary("int8", pa.binary()), "values must be numbers or text, not dictionary"),
+    ],
+)
+def test_other_types_of_keys_and_values(key_type: Any, value_type: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=f"^MapBatch: {message}"):
+        read_column(pa.chunked_array([], pa.map_(key_type, value_type)))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, 2]),
+        pa.array([[1]]),
+        pa.nulls(2),
+        pa.array([{"k": 1, "v": 2}]),
+        pa.array([[{"k": 1}]]),
+        pa.array([[{"k": 1, "v": 2, "w": 3}]]),
+    ],
+)
+def test_columns_that_hold_no_maps(column: Any) -> None:
+    with pytest.raises(TypeError, match=r'does not hold maps .* table\["name"\]$'):
+        read_column(column)
+
+
+def test_a_table_names_its_columns() -> None:
+    array = column_of([[(1, 5.0)]])
+    for table in (pa.table({"m": array}), pa.record_batch({"m": array, "n": array})):
+        with pytest.raises(TypeError, match=r"is a table.* table\['m'\] \(columns: 'm'.*to_pylist"):
+            read_column(table)
+    wide = pa.table({f"c{i}": array for i in range(9)})
+    with pytest.raises(TypeError, match=r"'c4', \.\.\.\)"):
+        read_column(wide)
+
+
+def test_what_is_no_arrow_column() -> None:
+    for obj in ([{1: 2.0}], {1: 2.0}, np.zeros(3), None, "text"):
+        assert not is_column(obj)
+        with pytest.raises(TypeError, match="is not an Arrow column of maps"):
+            read_column(obj)
+
+
+def test_options_are_checked_before_anything_is_read() -> None:
+    numbers, texts = column_of([[(1, 5.0)]]), column_of([[(1, "x")]], value_type=pa.string())
+    whole = column_of([[(1, 5)]], value_type=pa.int8())
+    single = column_of([[(1, 5.0)]], value_type=pa.float32())
+    with pytest.raises(ValueError, match='null_map must be "error" or "empty", not None'):
+        read_column(numbers, null_map=None)  # type: ignore[arg-type]
+    for column, null_value in (
+        (numbers, None),
+        (numbers, "0"),
+        (numbers, 1j),
+        (numbers, [0]),
+        (texts, 0),
+        (texts, None),
+    ):
+        with pytest.raises(TypeError, match='null_value must be "error", "skip" or fit values'):
+            read_column(column, null_value=null_value)
+    for column, null_value in (
+        (whole, 0.5),
+        (whole, math.nan),
+        (whole, math.inf),
+        (whole, 2**63),
+        (single, 0.1),
+        (single, 1e300),
+        (single, 2**24 + 1),
+        (numbers, 2**53 + 1),
+        (numbers, 10**400),
+    ):
+        with pytest.raises(ValueError, match=r"has no exact (int64|float32|float64) value"):
+            read_column(column, null_value=null_value)
+
+
+@pytest.mark.parametrize(
+    ("value_type", "fills"),
+    [
+        (pa.int8(), [0, -1, True, 2.0, np.float32(3), INT64_MAX, np.int8(4)]),
+        (pa.float32(), [0, 0.5, -0.0, math.nan, math.inf, 2**24, np.float64(1.5), False]),
+        (pa.float64(), [0, 0.1, math.nan, 2**60, np.float32(0.1)]),
+    ],
+)
+def test_fills_are_exact(value_type: Any, fills: list[Any]) -> None:
+    column = column_of([[(1, None), (2, 3)]], value_type=value_type)
+    for fill in fills:
+        value = read_column(column, null_value=fill).values[0].item()
+        assert repr(value) == repr(type(value)(fill))
+
+
+# -- text keys ----------------------------------------------------------------------------------
+
+
+def text_of(chunks: list[list[str]], kind: Any = None) -> Text:
+    return Text(pa.chunked_array(chunks, type=kind or pa.string()))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_text_keys_are_looked_up(kind: Any) -> None:
+    text = text_of([["b", "x"], [], ["a", "b", "", "a"]], kind)
+    for words in (("a", "b", "", "b"), ["a", "b", ""], word_set(["a", "b", ""])):
+        columns = text.columns(words)
+        assert columns.dtype == np.int64
+        assert columns.tolist() == [1, -1, 0, 1, 2, 0]
+    assert text.columns(()).tolist() == [-1] * 6
+    assert text[1:3].columns(["a"]).tolist() == [-1, 0]
+
+
+def test_words_that_are_no_unicode_stand_for_nothing() -> None:
+    text = text_of([["a", "b"]])
+    assert text.columns(["\ud800", "b", "a\udfff", "é"]).tolist() == [-1, 1]
+
+
+def test_text_keys_are_sliced_without_copy() -> None:
+    text = text_of([["a", "b"], ["c", "d"]])
+    part = text[1:3]
+    assert len(part) == 2
+    assert part.to_objects().tolist() == ["b", "c"]
+    assert part._data.chunk(1).buffers()[2].address == text._data.chunk(1).buffers()[2].address
+    assert len(text[3:1]) == len(text[9:]) == 0
+    assert text[3:1].to_objects().tolist() == []
+    with pytest.raises(ValueError, match="step 1"):
+        text[::2]
+
+
+def test_text_keys_are_taken_and_encoded() -> None:
+    text = text_of([["b", "a"], ["a", "c"]])
+    assert text.take([3, 0, 0]) == ["c", "b", "b"]
+    assert text.take(np.array([], np.int64)) == []
+    assert text.take(np.arange(4000) % 4) == ["b", "a", "a", "c"] * 1000
+    codes, words = text.encode()
+    assert codes.dtype == np.int64
+    assert (codes.tolist(), words) == ([0, 1, 1, 2], ("b", "a", "c"))
+    assert text.to_objects().dtype == object
+
+
+@given(
+    st.lists(st.lists(st.text(st.characters(codec="utf-8"), max_size=2)), max_size=3),
+    st.lists(st.text(st.characters(codec="utf-8"), max_size=2)),
+)
+def test_any_text_keys(chunks: list[list[str]], words: list[str]) -> None:
+    text, keys = text_of(chunks), [key for chunk in chunks for key in chunk]
+    known = {word: len(words) - 1 - i for i, word in enumerate(reversed(words))}
+    assert text.columns(words).tolist() == [known.get(key, -1) for key in keys]
+    codes, distinct = text.encode()
+    assert [distinct[code] for code in codes] == keys
+    assert distinct == tuple(dict.fromkeys(keys))
+
+
+# -- one map ------------------------------------------------------------------------------------
+
+
+def test_map_scalars() -> None:
+    column = column_of([[(9, 9.0)], [(1, 5.0), (1, 6.0)], []], value_type=pa.float32())
+    entries = map_scalar(column[1])
+    assert entries == [(1, 5.0), (1, 6.0)]
+    assert [type(value) for _, value in entries] == [np.float32] * 2
+    assert [type(key) for key, _ in entries] == [int] * 2
+    assert map_scalar(column[2]) == []
+    assert map_scalar(pa.chunked_array([column])[0]) == [(9, 9.0)]
+    for kind in (pa.string(), pa.string_view(), pa.dictionary("int8", pa.string())):
+        scalar = column_of([[("a", 1), ("b", 2)]], kind, pa.int8(), junk=MUCH_JUNK)[0]
+        assert map_scalar(scalar) == [("a", 1), ("b", 2)]
+    for obj in (None, {1: 2}, pa.scalar(1), column):
+        assert map_scalar(obj) is None
+
+
+def test_null_map_scalars() -> None:
+    column = column_of([None, [(1, None)]])
+    with pytest.raises(ValueError, match=r"^MapBatch: map 0 is null"):
+        map_scalar(column[0])
+    with pytest.raises(ValueError, match=r"^MapBatch: map 0: the value of key 1 is null"):
+        map_scalar(column[1])
+    parts = read_column(column[0], null_map="empty")
+    assert (maps_of(parts), nulls_of(parts)) == ([[]], [True])
+
+
+# -- other libraries ----------------------------------------------------------------------------
+
+ROWS: list[Map] = [[("a", 1.0)], [], None, [("b", 2.0), ("a", 3.0)]]
+
+
+def check_rows(column: Any) -> None:
+    assert is_column(column)
+    parts = read_column(column, null_map="empty")
+    assert maps_of(parts) == [row or [] for row in ROWS]
+    assert nulls_of(parts) == [row is None for row in ROWS]
+
+
+def test_polars() -> None:
+    polars = pytest.importorskip("polars")
+    series = polars.Series(
+        "m",
+        [None if row is None else [{"k": k, "v": v} for k, v in row] for row in ROWS],
+        polars.List(polars.Struct({"k": polars.String, "v": polars.Float64})),
+    )
+    check_rows(series)
+    check_rows(polars.concat([series[:2], series[2:]], rechunk=False))
+    if hasattr(polars, "Map"):  # polars 2; polars 1.20 cannot export a categorical in a struct
+        categorical = polars.List(polars.Struct({"k": polars.Categorical, "v": polars.Float64}))
+        check_rows(series.cast(categorical))
+        series = polars.from_arrow(column_of(ROWS, pa.string()))
+        assert isinstance(series.dtype, polars.Map)
+        check_rows(series)
+    for frame in (series.to_frame(), polars.DataFrame({"a": [1]})):
+        with pytest.raises(TypeError, match=r"is a table.*to_dicts\(\) if every row"):
+            read_column(frame)
+
+
+def test_pandas() -> None:
+    pandas = pytest.importorskip("pandas")
+    array = pa.chunked_array([column_of(ROWS, pa.string())])
+    check_rows(pandas.Series(pandas.arrays.ArrowExtensionArray(array), index=[7, 8, 9, 10]))
+    for series in (pandas.Series([{"a": 1.0}]), pandas.Series([1]), pandas.Series(["a"])):
+        assert not is_column(series)
+    frame = pandas.DataFrame({"a": [1, 2], "b": [3, 4]})
+    with pytest.raises(TypeError, match=r'table\[\'a\'\].*to_dict\("records"\) if every row'):
+        read_column(frame)
+
+
+def test_narwhals() -> None:
+    narwhals = pytest.importorskip("narwhals")
+    array = pa.chunked_array([column_of(ROWS, pa.string())])
+    check_rows(narwhals.from_native(array, series_only=True))
+
+
+def test_duckdb() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        relation = connection.sql(
+            "select * from (values (1, map {'a': 1.0::double}), (2, map {}), (3, null), "
+            "(4, map {'b': 2.0::double, 'a': 3.0::double})) as t(i, m) order by i"
+        )
+        check_rows(relation.select("m"))
+        check_rows(relation.select("m"))
+        integers = read_column(connection.sql("select map {1: 2, 3: 4} as m"))
+        assert maps_of(integers) == [[(1, 2), (3, 4)]]
+        with pytest.raises(TypeError, match=r"table\['i'\] \(columns: 'i', 'm'\)"):
+            read_column(relation)
+        with pytest.raises(TypeError, match="does not hold maps"):
+            read_column(relation.select("i"))
+
+
+def test_anything_with_the_capsule_methods() -> None:
+    array = column_of(ROWS, pa.string())
+    check_rows(SimpleNamespace(__arrow_c_array__=array.__arrow_c_array__))
+    chunked = pa.chunked_array([array.slice(0, 1), array.slice(1)])
+    check_rows(SimpleNamespace(__arrow_c_stream__=chunked.__arrow_c_stream__))
+
+
+def test_old_pandas_series_export_through_their_dtype() -> None:
+    array = column_of(ROWS, pa.string())
+
+    class Old:
+        def __arrow_c_array__(self, requested_schema: object = None) -> Any:
+            raise NotImplementedError
+
+        def __arrow_array__(self, type: object = None) -> Any:
+            return pa.chunked_array([array])
+
+    assert maps_of(read_column(Old(), null_map="empty")) == [row or [] for row in ROWS]
+
+
+@pytest.mark.parametrize("read_dictionary", [False, True])
+@pytest.mark.parametrize("store_schema", [True, False])
+def test_parquet(tmp_path: Any, store_schema: bool, read_dictionary: bool) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "maps.parquet"
+    table = pa.table({"m": column_of(ROWS * 3, pa.string())})
+    parquet.write_table(table, path, row_group_size=5, store_schema=store_schema)
+    columns = ["m.key_value.key"] if read_dictionary else None
+    column = parquet.read_table(path, read_dictionary=columns)["m"]
+    parts = read_column(column, null_map="empty")
+    assert maps_of(parts) == [row or [] for row in ROWS] * 3
+    assert isinstance(parts.keys, tuple if read_dictionary else Text)
+
+
+def test_parquet_as_spark_writes_it(tmp_path: Any) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "part-00000.snappy.parquet"
+    maps: list[Map] = [[(5, 1.5), (7, None)], None, []]
+    schema = pa.schema(
+        [("m", pa.map_(pa.field("key", pa.int64(), False), pa.field("value", pa.float64())))]
+    )
+    table = pa.table([column_of(maps)], schema=schema)
+    parquet.write_table(
+        table, path, store_schema=False, compression="snappy", use_compliant_nested_type=False
+    )
+    column = parquet.read_table(path)["m"]
+    assert (column.type.key_type, column.type.item_type) == (pa.int64(), pa.float64())
+    parts = read_column(column, null_map="empty", null_value="skip")
+    assert maps_of(parts) == [[(5, 1.5)], [], []]
+    assert nulls_of(parts) == [False, True, False]
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.uint32()])
+def test_parquet_with_narrow_keys(tmp_path: Any, kind: Any) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "maps.parquet"
+    column = column_of([[(1, 2)], [(3, 4)]], kind, pa.int16())
+    parquet.write_table(pa.table({"m": column}), path, store_schema=False)
+    parts = read_column(parquet.read_table(path)["m"])
+    assert maps_of(parts) == [[(1, 2)], [(3, 4)]]
+
+
+# -- without pyarrow ----------------------------------------------------------------------------
+
+
+def load_again() -> None:
+    spec = importlib.util.find_spec("nbmapops.arrow")
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def test_a_missing_pyarrow_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    load_again()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"pip install 'nbmapops\[arrow\]'"):
+        load_again()
+
+
+def test_an_old_pyarrow_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pa, "__version__", "9.0.0")
+    with pytest.raises(ImportError, match=r"pyarrow 18 .* this is 9.0.0: pip install -U"):
+        load_again()
