@@ -1,0 +1,476 @@
+"""The command ``python -m nbmapops``."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbmapops import _convert
+from nbmapops.__main__ import main
+
+MAPS: list[dict[str, float]] = [{"b": 1, "a": 2}, {}, {"c": 0, "a": -3}]
+DENSE = [[2, 1, 0], [0, 0, 0], [-3, 0, 0]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(path: str, *lines: object) -> str:
+    """Write lines, each a JSON text or what becomes one."""
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    Path(path).write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+    return path
+
+
+def names() -> list[str]:
+    return sorted(path.name for path in Path().iterdir())
+
+
+def pipe(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+
+def load(path: str) -> Any:
+    return pytest.importorskip("scipy.sparse").load_npz(path)
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run the command, which must leave no file behind, and return its complaint."""
+    before = names()
+    assert main(arguments) == 2
+    assert names() == before
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("nbmapops: error: ")
+    return printed.err.removeprefix("nbmapops: error: ").rstrip("\n")
+
+
+# ------------------------------------------------------------------------------------- demo
+def test_demo(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("nbmapops.__main__._MANY_ENTRIES", 1)
+    assert main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  caffeine     8  10   4   2" in lines
+    assert "  op(MapBatch)               int64 (500, 21)               int64 (500, 21)" in lines
+    assert "  op.inverse(matrix)         the same maps                 the same maps" in lines
+    assert "  {8: 1, 1: 2}       TO_INT64    [2, 1]       [0, 2, 0, 0, 0, 0, 0, 0, 1]" in lines
+    assert any("key 'Xe' is not in string_vocabulary" in line for line in lines)
+
+
+def test_demo_needs_numba_and_numpy_only() -> None:
+    code = (
+        "import sys, runpy, nbmapops.__main__ as demo\n"
+        "for name in ('scipy', 'pandas', 'pyarrow', 'sklearn', 'onnx', 'tqdm'):\n"
+        "    sys.modules[name] = None\n"
+        "demo._MANY_ENTRIES = 1\n"
+        "sys.exit(demo.main([]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "needs nbmapops[sparse]" in done.stdout
+
+
+# ------------------------------------------------------------------------------- conversion
+def test_sparse(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([write("maps.jsonl", *MAPS)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "maps.jsonl: 3 maps, 4 entries, 3 words, 0 entries with unknown keys",
+        "maps.npz: CSR matrix 3 x 3, int64",
+        "maps.vocabulary.json: the words in column order",
+    ]
+    matrix = load("maps.npz")
+    assert matrix.toarray().tolist() == DENSE
+    assert (type(matrix).__name__, matrix.dtype, matrix.nnz) == ("csr_array", np.int64, 4)
+    assert matrix.indices.dtype == matrix.indptr.dtype == np.int32
+    assert matrix.has_canonical_format
+    assert json.loads(Path("maps.vocabulary.json").read_text()) == ["a", "b", "c"]
+    assert names() == ["maps.jsonl", "maps.npz", "maps.vocabulary.json"]
+
+
+def test_same_bytes_as_scipy_reads_and_as_the_last_run_wrote(folder: Path) -> None:
+    write("maps.jsonl", *MAPS)
+    main(["maps.jsonl", "-o", "one.npz"])
+    main(["maps.jsonl", "-o", "two.npz"])
+    assert Path("one.npz").read_bytes() == Path("two.npz").read_bytes()
+
+
+def test_dense(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([write("maps.jsonl", *MAPS), "--dense"]) == 0
+    assert "maps.npy: dense matrix 3 x 3, int64" in capsys.readouterr().out
+    matrix = np.load("maps.npy")
+    assert (matrix.tolist(), matrix.dtype) == (DENSE, np.int64)
+
+
+def test_vocabulary_of_one_file_for_another(folder: Path) -> None:
+    main([write("train.jsonl", *MAPS)])
+    write("new.jsonl", {"c": 5, "b": 6})
+    assert main(["new.jsonl", "--vocabulary", "train.vocabulary.json", "--dense"]) == 0
+    assert np.load("new.npy").tolist() == [[0, 6, 5]]
+    assert not Path("new.vocabulary.json").exists()
+
+
+def test_integer_keys(folder: Path) -> None:
+    write("maps.jsonl", {"17": 1, "-3": 2}, {"9223372036854775807": 3}, {"0": 4})
+    assert main(["maps.jsonl", "--key-type", "int64", "--dense"]) == 0
+    assert json.loads(Path("maps.vocabulary.json").read_text()) == [-3, 0, 17, 2**63 - 1]
+    assert np.load("maps.npy").tolist() == [[2, 0, 1, 0], [0, 0, 0, 3], [0, 4, 0, 0]]
+    write("few.jsonl", {"17": 1})
+    assert main(["few.jsonl", "--key-type", "int64", "--vocabulary", "maps.vocabulary.json"]) == 0
+    assert load("few.npz").toarray().tolist() == [[0, 0, 1, 0]]
+
+
+def test_standard_input(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("words.json").write_text('["a", "b"]')
+    pipe(monkeypatch, b'{"b": 1.5}\n{"a": 2}')
+    assert main(["-", "--vocabulary", "words.json", "-o", "out.npz"]) == 0
+    assert load("out.npz").toarray().tolist() == [[0, 1.5], [2, 0]]
+
+
+def test_unknown_keys(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("words.json").write_text('["a", "b"]')
+    write("maps.jsonl", {"a": 1}, {"b": 2, "x": 3}, {"y": 4, "z": 5})
+    arguments = ["maps.jsonl", "--vocabulary", "words.json"]
+    assert fails(capsys, *arguments) == (
+        "maps.jsonl:2: key 'x' is not in string_vocabulary (2 words); "
+        "pass --handle-unknown ignore to skip unknown keys"
+    )
+    assert main([*arguments, "--handle-unknown", "ignore"]) == 0
+    assert "3 maps, 5 entries, 2 words, 3 entries with unknown keys" in capsys.readouterr().out
+    assert load("maps.npz").toarray().tolist() == [[1, 0], [0, 2], [0, 0]]
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["{}", '{"a": true}'], [[0], [1]]),
+        (['{"a": 1}', '{"a": 2.5}'], [[1.0], [2.5]]),
+        (['{"a": 2.5}', '{"a": 1}'], [[2.5], [1.0]]),
+        (["{}", '{"a": 1}', "{}"], [[0], [1], [0]]),
+        (['{"a": 9007199254740993}'], [[2**53 + 1]]),
+        (['{"a": 9007199254740994}', '{"a": -0.0}'], [[2.0**53 + 2], [-0.0]]),
+        (['{"a": 1e400}'.replace("1e400", "Infinity"), '{"a": 1}'], [[np.inf], [1.0]]),
+        (["\ufeff" + '{"a": 1}'], [[1]]),
+        (['{"a": 1}\r'], [[1]]),
+        (["{}"], [[]]),
+    ],
+)
+def test_values(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], expected: Any, chunk: int
+) -> None:
+    monkeypatch.setattr(_convert, "_CHUNK_BYTES", chunk)
+    write("maps.jsonl", *lines)
+    assert main(["maps.jsonl"]) == main(["maps.jsonl", "--dense"]) == 0
+    for matrix in (load("maps.npz").toarray(), np.load("maps.npy")):
+        assert matrix.tolist() == expected
+        kind = (
+            "f"
+            if not expected[0] or any(type(v) is float for row in expected for v in row)
+            else "i"
+        )
+        assert (matrix.dtype.kind, matrix.dtype.itemsize) == (kind, 8)
+
+
+def test_nan(folder: Path) -> None:
+    main([write("maps.jsonl", '{"a": NaN, "b": -Infinity}'), "--dense"])
+    assert str(np.load("maps.npy").tolist()) == "[[nan, -inf]]"
+
+
+def test_empty_file(folder: Path) -> None:
+    assert main([write("maps.jsonl")]) == 0
+    assert load("maps.npz").shape == (0, 0)
+
+
+BAD_LINES = [
+    ("", "the line is empty; a map without entries is written {}"),
+    ("[1]", "[1] is not a map; each line must be a JSON object"),
+    ('{"a": 1', "this is not JSON: Expecting ',' delimiter at column 8"),
+    ('{"a": 1} {}', "this is not JSON: Extra data at column 10"),
+    ('{"a": 1, "a": 2}', "key 'a' occurs twice in one map"),
+    ('{"a": null}', "key 'a': null is not a number"),
+    ('{"a": {"b": 1}}', "key 'a': {\"b\": 1} is not a number"),
+    ('{"a": "' + 50 * "x" + '"}', "key 'a': \"" + 35 * "x" + " ... is not a number"),
+    ('{"a": 1e400}', "1e400 is out of the range of float64"),
+    ('{"a": 1e-400}', "1e-400 is out of the range of float64"),
+    ('{"a": 9223372036854775808}', "key 'a': value 9223372036854775808 does not fit in int64"),
+    ("[" * 100_000, "the line is nested too deeply"),
+]
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+@pytest.mark.parametrize(("line", "reason"), BAD_LINES)
+def test_bad_lines(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+    reason: str,
+    chunk: int,
+) -> None:
+    monkeypatch.setattr(_convert, "_CHUNK_BYTES", chunk)
+    write("maps.jsonl", *MAPS, line, *MAPS)
+    assert fails(capsys, "maps.jsonl") == f"maps.jsonl:4: {reason}"
+
+
+@pytest.mark.parametrize("key", ["a", "017", "+1", "-0", "1.0", " 1", "1_0", "\u0661", "", "1e3"])
+def test_bad_integer_keys(folder: Path, capsys: pytest.CaptureFixture[str], key: str) -> None:
+    write("maps.jsonl", {"1": 1}, {key: 1})
+    reason = f"key {key!r} is not a decimal integer such as 17 or -3"
+    assert fails(capsys, "maps.jsonl", "--key-type", "int64") == f"maps.jsonl:2: {reason}"
+
+
+def test_integer_key_out_of_range(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write("maps.jsonl", {"1": 1}, {"9223372036854775808": 1})
+    reason = fails(capsys, "maps.jsonl", "--key-type", "int64")
+    assert reason == "maps.jsonl:2: key 9223372036854775808 does not fit in int64"
+
+
+def test_line_that_is_no_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("maps.jsonl").write_bytes(b'{"a": 1}\n{"\xff": 1}\n')
+    assert fails(capsys, "maps.jsonl") == "maps.jsonl:2: byte 3 of the line is not UTF-8"
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+@pytest.mark.parametrize("lines", [[2**53 + 1, 0.5], [0.5, 2**53 + 1]])
+def test_integer_that_a_float_elsewhere_would_round(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    lines: list[float],
+    chunk: int,
+) -> None:
+    monkeypatch.setattr(_convert, "_CHUNK_BYTES", chunk)
+    write("maps.jsonl", {"a": 1}, *({"a": value} for value in lines))
+    place = "maps.jsonl:2" if isinstance(lines[0], int) else "maps.jsonl:3"
+    reason = fails(capsys, "maps.jsonl")
+    assert reason.startswith(f"{place}: ")
+    assert "9007199254740993" in reason
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{}", "words.json: {} is not a JSON array of words"),
+        ("a\nb", "words.json: this is not JSON: Expecting value: line 1 column 1 (char 0)"),
+    ],
+)
+def test_bad_vocabulary_file(
+    folder: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+) -> None:
+    Path("words.json").write_text(text)
+    write("maps.jsonl", *MAPS)
+    assert fails(capsys, "maps.jsonl", "--vocabulary", "words.json") == reason
+
+
+@pytest.mark.parametrize(
+    "text", ['["a", "a"]', '["a", 1]', "[1.5]", "[null]", "[9223372036854775808]"]
+)
+def test_bad_words(folder: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    Path("words.json").write_text(text)
+    write("maps.jsonl", *MAPS)
+    assert fails(capsys, "maps.jsonl", "--vocabulary", "words.json").startswith("words.json: ")
+
+
+def test_vocabulary_of_the_other_key_type(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("words.json").write_text("[1, 2]")
+    write("maps.jsonl", {}, {"1": 1})
+    assert fails(capsys, "maps.jsonl", "--vocabulary", "words.json").startswith(
+        "maps.jsonl:2: key '1'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["none.jsonl"], "none.jsonl: No such file or directory"),
+        (["-", "-o", "x.npz"], "- can be read only once, so it needs --vocabulary"),
+        (["-", "--vocabulary", "words.json"], "standard input needs -o OUT"),
+        (
+            ["-", "--vocabulary", "words.json", "-o", "x.npz", "--column", "m"],
+            "--column needs a Parquet file, not standard input",
+        ),
+        (["maps.jsonl", "-o", "x.npy"], "x.npy must end in .npz (--dense writes .npy)"),
+        (["maps.jsonl", "-o", "x.npz", "--dense"], "x.npz must end in .npy (--dense writes .npy)"),
+        (["maps.jsonl", "-o", "none/x.npz"], "none is not a folder"),
+        (["maps.parquet"], "maps.parquet needs --column NAME"),
+        (["maps.jsonl", "--vocabulary", "none.json"], "none.json: No such file or directory"),
+        (["x.npz", "--column", "m"], "x.npz would be overwritten"),
+    ],
+)
+def test_bad_options(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], reason: str
+) -> None:
+    write("maps.jsonl", *MAPS)
+    write("words.json", "[]")
+    write("x.npz", "")
+    assert fails(capsys, *arguments) == reason
+
+
+def test_options_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["--dense"])
+    assert stop.value.code == 2
+    assert "FILE" in capsys.readouterr().err
+
+
+def test_named_pipe_is_read_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("pipe")
+    assert fails(capsys, "pipe") == "pipe can be read only once, so it needs --vocabulary"
+
+
+def test_an_error_keeps_the_file_that_was_there(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("maps.jsonl", *MAPS, "x")
+    write("maps.npz", "precious")
+    fails(capsys, "maps.jsonl")
+    assert Path("maps.npz").read_text() == "precious\n"
+
+
+def test_interrupt(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_convert._Spool, "write_npz", interrupted)
+    write("maps.jsonl", *MAPS)
+    assert fails(capsys, "maps.jsonl") == "interrupted; nothing was written"
+
+
+def test_many_chunks_give_what_one_gives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    maps = [
+        {f"w{word}": int(rng.integers(9)) for word in rng.integers(50, size=rng.integers(8))}
+        for _ in range(500)
+    ]
+    write("maps.jsonl", *maps)
+    main(["maps.jsonl", "-o", "one.npz"])
+    main(["maps.jsonl", "--dense", "-o", "one.npy"])
+    monkeypatch.setattr(_convert, "_CHUNK_BYTES", 300)
+    monkeypatch.setattr(_convert, "_BLOCK", 100)
+    main(["maps.jsonl", "-o", "many.npz"])
+    main(["maps.jsonl", "--dense", "-o", "many.npy"])
+    assert Path("one.npz").read_bytes() == Path("many.npz").read_bytes()
+    assert Path("one.npy").read_bytes() == Path("many.npy").read_bytes()
+    words = json.loads(Path("one.vocabulary.json").read_text())
+    assert load("one.npz").toarray().tolist() == [[m.get(w, 0) for w in words] for m in maps]
+
+
+def test_large_matrices_have_int64_indices(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_convert, "_INT32_MAX", 3)
+    main([write("maps.jsonl", *MAPS)])
+    with np.load("maps.npz") as arrays:
+        assert arrays["indices"].dtype == arrays["indptr"].dtype == np.int64
+        assert arrays["indptr"].tolist() == [0, 2, 2, 4]
+
+
+# --------------------------------------------------------------------------------- progress
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_progress_is_shown_on_a_terminal_and_wiped(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, piped: bool
+) -> None:
+    clock = iter(range(0, 10**6, 3))
+    monkeypatch.setattr(_convert, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr("nbmapops._convert.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(sys, "stderr", terminal := _Terminal())
+    write("maps.jsonl", {"a": 1}, {"a": 1})
+    if piped:
+        write("words.json", '["a"]')
+        pipe(monkeypatch, b'{"a": 1}\n{"a": 1}\n')
+        assert main(["-", "--vocabulary", "words.json", "-o", "x.npz"]) == 0
+        assert "\rvectorizing: 0 MB\033[K" in terminal.getvalue()
+    else:
+        assert main(["maps.jsonl"]) == 0
+        assert "\rlearning the vocabulary: 50%\033[K" in terminal.getvalue()
+        assert "\rvectorizing: 100%\033[K" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\033[K")
+
+
+def test_no_progress_in_a_file_or_a_short_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_convert, "_CHUNK_BYTES", 1)
+    write("maps.jsonl", *MAPS)
+    main(["maps.jsonl"])
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys, "stderr", terminal := _Terminal())
+    main(["maps.jsonl"])
+    assert terminal.getvalue() == ""
+
+
+# ---------------------------------------------------------------------------------- Parquet
+def write_parquet(column: list[Any], key: str = "string", value: str = "int64") -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    types = {"string": pa.string(), "int64": pa.int64(), "float": pa.float32()}
+    maps = pa.array(column, pa.map_(types[key], types[value]))
+    pq.write_table(pa.table({"n": range(len(column)), "m": maps}), "t.parquet", row_group_size=2)
+
+
+def test_parquet(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_convert, "_CHUNK_ROWS", 1)
+    write_parquet([list(mapping.items()) for mapping in MAPS])
+    assert main(["t.parquet", "--column", "m", "--dense"]) == 0
+    assert capsys.readouterr().out.startswith("t.parquet: 3 maps, 4 entries, 3 words, 0 ")
+    assert np.load("t.npy").tolist() == DENSE
+
+
+def test_parquet_integer_keys_and_float32(folder: Path) -> None:
+    write_parquet([[(10, 0.5)], [(7, 1.5)]], "int64", "float")
+    assert main(["t.parquet", "--column", "m"]) == 0
+    matrix = load("t.npz")
+    assert (matrix.toarray().tolist(), matrix.dtype) == ([[0, 0.5], [1.5, 0]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("column", "place"),
+    [
+        ([[("a", 1)], None], "t.parquet: row 2: the map is null"),
+        ([[("a", 1)], [], [("a", 1), ("a", 2)]], "t.parquet: row 3: key 'a' is repeated"),
+    ],
+)
+def test_bad_parquet_rows(
+    folder: Path, capsys: pytest.CaptureFixture[str], column: list[Any], place: str
+) -> None:
+    write_parquet(column)
+    assert fails(capsys, "t.parquet", "--column", "m").startswith(place)
+
+
+def test_bad_parquet_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_parquet([[("1", "x")]], "string", "string")
+    assert fails(capsys, "t.parquet", "--column", "m") == "t.parquet: the values of 'm' are text"
+    assert fails(capsys, "t.parquet", "--column", "x") == (
+        "t.parquet: there is no column 'x', only n, m"
+    )
+    assert fails(capsys, "t.parquet", "--column", "n").startswith("t.parquet: ")
+    write("t.parquet", "no Parquet")
+    assert fails(capsys, "t.parquet", "--column", "m").startswith("t.parquet: ")
+
+
+def test_parquet_without_pyarrow(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    write("t.parquet", "")
+    reason = fails(capsys, "t.parquet", "--column", "m")
+    assert reason == "reading Parquet needs pyarrow: pip install 'nbmapops[arrow]'"
