@@ -232,6 +232,8 @@ def convert(value: Value, source: str, target: str, rules: str) -> Value:
         return _to_int64(value, rules)
     if target == "float32":
         return _to_float32(value, rules)
+    if isinstance(value, int) and int(float(value)) != value:
+        raise CannotConvertError  # rounding is for float32 alone
     return float(value)
 
 
@@ -301,18 +303,17 @@ def _converted(
 CAST_TARGETS = {"TO_FLOAT": "float32", "TO_INT64": "int64", "TO_STRING": "string"}
 
 
-def cast_map(
+def cast_entries(
     maps: Batch,
     value_type: str,
     *,
     cast_to: str = "TO_FLOAT",
     map_form: str = "DENSE",
     max_map: int = 1,
-    fill_value: Value | None = None,
     semantics: str = "strict",
     key_type: str = "int64",
-) -> Rows | Refusal:
-    """CastMap on a batch: values by ascending key, or at the place that the key names."""
+) -> tuple[str, list[dict[int, Any]]] | Refusal:
+    """Result type, and for each map its converted values by key."""
     strict = semantics == "strict"
     if cast_to not in CAST_TARGETS or map_form not in ("DENSE", "SPARSE"):
         return Refusal("ValueError")
@@ -321,9 +322,6 @@ def cast_map(
     if key_type != "int64":
         return Refusal("TypeError")
     target = CAST_TARGETS[cast_to]
-    fill: Any = fill_value
-    if fill is None:
-        fill = "0.f" if target == "string" and not strict else _ZEROS[target]
     rows = []
     for number, whole in enumerate(maps):
         entries = list(whole)
@@ -337,12 +335,26 @@ def cast_map(
         done = _converted(number, _first_of_each(entries), value_type, target, semantics)
         if isinstance(done, Refusal):
             return done
-        if map_form == "DENSE":
-            rows.append([value for _, value in sorted(done, key=lambda entry: entry[0])])
-        else:
-            at = dict(done)
-            rows.append([at.get(place, fill) for place in range(max_map)])
-    return Rows(target, rows)
+        rows.append(dict(done))
+    return target, rows
+
+
+def cast_map(
+    maps: Batch, value_type: str, *, fill_value: Value | None = None, **attributes: Any
+) -> Rows | Refusal:
+    """CastMap on a batch: values by ascending key, or at the place that the key names."""
+    result = cast_entries(maps, value_type, **attributes)
+    if isinstance(result, Refusal):
+        return result
+    target, by_key = result
+    if attributes.get("map_form", "DENSE") == "DENSE":
+        return Rows(target, [[row[key] for key in sorted(row)] for row in by_key])
+    fill: Any = fill_value
+    if fill is None:
+        text = target == "string" and attributes.get("semantics") == "onnxruntime"
+        fill = "0.f" if text else _ZEROS[target]
+    width = attributes.get("max_map", 1)
+    return Rows(target, [[row.get(key, fill) for key in range(width)] for row in by_key])
 
 
 def odd_map(result: Rows) -> int | None:
@@ -481,6 +493,8 @@ def infer(maps: Sequence[Sequence[tuple[tuple[str, Any], tuple[str, Any]]]]) -> 
         for (_, key), (kind, value) in entries:
             if value_type == "float64" and kind == "int" and int(float(value)) != value:
                 return Refusal("OverflowError", number, key)
+            if kind == "int":
+                value = int(value)  # a bool counts as one
             plain[-1].append((key, float(value) if value_type == "float64" else value))
     key_type = {"int": "int64", "str": "string", None: None}[next(iter(key_kinds), None)]
     return Typed(key_type, value_type, plain)
