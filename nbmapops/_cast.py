@@ -5,10 +5,10 @@ strict, but an integer takes only whole numbers) and "onnxruntime" (what its C++
 locale). Each cell holds the rule for one value and the rule for an array; the first is the
 definition, the second only answers faster.
 
-Text becomes float32 without passing through float64, whose rounding could land on the middle of two
-float32 values and hide on which side of it the text lies. Where the float64 of a text is such a
-middle, the text is compared with the exact decimal digits of that middle, and the float64 moved one
-step to the side where the text lies. After that it rounds as the text itself would.
+A number that becomes float32 is rounded once. The float64 next to a text or an int64 leads to the
+right float32 but where it is the middle of two of them, and so hides on which side of the middle
+the number lies. There the number is compared with the exact middle, and the float64 moved one step
+to the side of the number; it then rounds as the number itself would.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ def cast_array(values: Array, source: str, target: str, rules: str) -> tuple[Arr
 # Numbers to numbers.
 
 
+# A native "f" is C's cast, which takes what is too large to infinity; "<f" would raise.
+_AS_FLOAT32 = struct.Struct("f")
+
+
 def _nearest_float32(number: float) -> float:
-    # A native "f" is C's cast, which takes what is too large to infinity; "<f" would raise.
     nearest: float = _AS_FLOAT32.unpack(_AS_FLOAT32.pack(number))[0]
     return nearest
-
-
-_AS_FLOAT32 = struct.Struct("f")
 
 
 def _is_middle(number: float) -> bool:
@@ -311,9 +311,7 @@ _HEXADECIMAL = (
     r"(?:p(?P<hex_power>[+-]?[0-9]+))?"
 )
 _FLAGS = re.ASCII | re.IGNORECASE
-_WHOLE_FLOAT = re.compile(
-    rf"{_BLANKS}[+-]?(?:(?:inf(?:inity)?|(?P<nan>nan))|{_DECIMAL}){_BLANKS}", _FLAGS
-)
+_WHOLE_FLOAT = re.compile(rf"{_BLANKS}[+-]?(?:inf(?:inity)?|nan|{_DECIMAL}){_BLANKS}", _FLAGS)
 _C_FLOAT = re.compile(
     rf"{_BLANKS}(?P<sign>[+-]?)(?:(?P<word>inf|nan)|{_HEXADECIMAL}|{_DECIMAL})", _FLAGS
 )
