@@ -32,7 +32,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 __all__ = ["DONE", "FULL", "STOP", "available", "walk"]
 
@@ -402,7 +402,7 @@ def _walk_string(
 
 
 def walk(
-    maps: list[Mapping[Any, Any]] | tuple[Mapping[Any, Any], ...],
+    maps: list[Any] | tuple[Any, ...],
     first: int,
     key_kind: str,
     words: dict[str, int] | None,
@@ -457,8 +457,8 @@ def available() -> bool:
     Returns
     -------
     bool
-        False where kernels are not compiled (``NUMBA_DISABLE_JIT``), for an interpreter that is
-        not CPython with a GIL, and after any surprise in the layout of objects.
+        False where kernels are not compiled (``NUMBA_DISABLE_JIT``), for any interpreter but the
+        main one of CPython with a GIL, and after any surprise in the layout of objects.
     """
     try:
         return _is_supported() and _layout_holds() and _answers_hold()
@@ -467,10 +467,15 @@ def available() -> bool:
 
 
 def _is_supported() -> bool:
+    current = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyInterpreterState_Get", ctypes.pythonapi))
+    number = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(
+        ("PyInterpreterState_GetID", ctypes.pythonapi)
+    )
     return (
         not config.DISABLE_JIT  # type: ignore[attr-defined]
         and platform.python_implementation() == "CPython"
         and not sysconfig.get_config_var("Py_GIL_DISABLED")
+        and number(current()) == 0  # a subinterpreter hangs when Numba releases an array
     )
 
 
@@ -499,7 +504,7 @@ def _answers_hold() -> bool:
     """Walk small lists whose answer is known."""
     ints = [0, 1, -1, 2**30 - 1, 1 - 2**30, 2**30, -(2**30), 2**60, 2**63 - 1, -(2**63)]
     keys, values, offsets = np.zeros(10, np.int64), np.zeros(10), np.zeros(4, np.int64)
-    numbers: list[Mapping[Any, Any]] = [
+    numbers = [
         dict.fromkeys(ints[:8], 2**53),
         {ints[8]: 1.5, ints[9]: np.float32(0.1)},
     ]
@@ -507,8 +512,9 @@ def _answers_hold() -> bool:
     holds &= keys.tolist() == ints and offsets.tolist() == [0, 8, 10, 0]
     holds &= values.tolist() == [2.0**53] * 8 + [1.5, float(np.float32(0.1))]
     for stopped in ({2**63: 1.5}, {7: 2**53 + 1}, {7: "a"}, {7.0: 1.5}):
-        maps: list[Mapping[Any, Any]] = [{True: np.float64("-0.0")}, stopped]
-        holds &= walk(maps, 0, "int64", None, False, keys, values, offsets) == (1, STOP)
+        holds &= walk(
+            [{True: np.float64("-0.0")}, stopped], 0, "int64", None, False, keys, values, offsets
+        ) == (1, STOP)
         holds &= keys[0] == 1 and str(values[0]) == "-0.0"
     words = {"a": 5}
     texts = ({"b": 1.0, "a": 2.0}, Counter({"c": 3, "a": 4}), {"d": 5.0})
