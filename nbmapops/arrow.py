@@ -19,6 +19,7 @@ try:
 except ImportError as error:
     raise ImportError("Arrow columns need pyarrow: pip install 'nbmapops[arrow]'") from error
 
+from nbmapops._maps import BadMap
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if int(pa.__version__.partition(".")[0]) < 18:
         "pip install -U 'nbmapops[arrow]'"
     )
 
-__all__ = ["Parts", "Text", "is_column", "map_scalar", "read_column", "word_set"]
+__all__ = ["Parts", "Text", "is_column", "map_scalar", "read_column", "read_maps", "word_set"]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -173,6 +174,13 @@ class _Entries(NamedTuple):
             holes=None if self.holes is None else self.holes[keep],
         )
 
+    def before(self, row: int) -> _Entries:
+        """Return the maps before map `row`, none of which has a hole."""
+        offsets = self.offsets[: row + 1]
+        end = int(offsets[-1])
+        nulls = None if self.null_maps is None else self.null_maps[:row]
+        return _Entries(self.keys.slice(0, end), self.values.slice(0, end), offsets, None, nulls)
+
 
 class _Words:
     """Distinct words of several Arrow dictionaries, each with one code."""
@@ -285,6 +293,29 @@ def read_column(column: object, *, null_map: str = "error", null_value: Any = "e
     OverflowError
         An unsigned key or value above 2**63 - 1.
     """
+    parts, bad = read_maps(column, null_map=null_map, null_value=null_value)
+    if bad is not None:
+        raise bad.error
+    return parts
+
+
+def read_maps(
+    column: object, *, null_map: str = "error", null_value: Any = "error"
+) -> tuple[Parts, BadMap | None]:
+    """Read an Arrow column up to the first map that cannot be taken.
+
+    Parameters
+    ----------
+    column, null_map, null_value
+        As for `read_column`.
+
+    Returns
+    -------
+    parts : Parts
+        The maps before the bad one, or all.
+    bad : BadMap or None
+        The first bad map, with the error that `read_column` raises.
+    """
     chunked = _import(column)
     key_type, value_type = _entry_types(chunked.type)
     rules = _rules(null_map, null_value, value_type)
@@ -295,25 +326,33 @@ def read_column(column: object, *, null_map: str = "error", null_value: Any = "e
     null_maps: list[BoolArray] = []
     first = end = 0
     masked = False
+    bad = None
     for chunk in _fewer([part for part in chunked.chunks if len(part)]):
         entries = _visible(chunk)
         null_values = _nulls(entries.values)
-        _refuse(entries, null_values, rules, first)
+        bad = _bad_map(entries, null_values, rules, first)
+        if bad is not None:
+            entries = entries.before(bad.number - first)
+            null_values = _nulls(entries.values)
         if null_values is not None and rules.null_value == "skip":
             entries, null_values = entries.kept(~null_values), None
+        count = len(entries.offsets) - 1
         keys.append(words.codes(entries.keys) if _is_words(key_type) else entries.keys)
         values.append(_values(entries.values, null_values, rules.fill))
         offsets.append(entries.offsets[1:] + end if offsets else entries.offsets)
-        masked = masked or entries.null_maps is not None
-        null_maps.append(_mask(entries.null_maps, len(chunk)))
-        first += len(chunk)
+        null_maps.append(_mask(entries.null_maps, count))
+        masked = masked or bool(null_maps[-1].any())
+        if bad is not None:
+            break
+        first += count
         end += len(entries.keys)
-    return Parts(
+    parts = Parts(
         _keys(keys, key_type, words),
         _joined(values, _dtype(value_type)),
         _joined(offsets or [np.zeros(1, np.int64)], np.dtype(np.int64)),
         np.concatenate(null_maps) if masked else None,
     )
+    return parts, bad
 
 
 def _import(column: Any) -> Any:
@@ -509,8 +548,10 @@ def _mask(nulls: BoolArray | None, length: int) -> BoolArray:
     return np.zeros(length, np.bool_) if nulls is None else nulls
 
 
-def _refuse(entries: _Entries, null_values: BoolArray | None, rules: _Rules, first: int) -> None:
-    """Raise for the first map of a chunk that cannot be taken; `first` is the chunk's map 0."""
+def _bad_map(
+    entries: _Entries, null_values: BoolArray | None, rules: _Rules, first: int
+) -> BadMap | None:
+    """Return the first map of a chunk that cannot be taken; `first` is the chunk's map 0."""
     skipped = null_values if rules.null_value == "skip" else None
     checks: list[tuple[BoolArray | None, type[Exception], str]] = [
         (entries.holes, ValueError, "an entry is null"),
@@ -529,11 +570,14 @@ def _refuse(entries: _Entries, null_values: BoolArray | None, rules: _Rules, fir
     if rules.null_map == "error" and entries.null_maps is not None:
         null_row = int(entries.null_maps.argmax())
         if null_row < row:
-            raise ValueError(f"MapBatch: map {first + null_row} {_NULL_MAP}")
-    if found:
-        _, error, text = checks[order]
-        key, value = (show(array[entry].as_py()) for array in (entries.keys, entries.values))
-        raise error(f"MapBatch: map {first + row}: {text.format(key, value)}")
+            number = first + null_row
+            return BadMap(number, ValueError(f"MapBatch: map {number} {_NULL_MAP}"))
+    if not found:
+        return None
+    _, error, text = checks[order]
+    key, value = (show(array[entry].as_py()) for array in (entries.keys, entries.values))
+    number = first + row
+    return BadMap(number, error(f"MapBatch: map {number}: {text.format(key, value)}"))
 
 
 _NULL_MAP = 'is null; MapBatch.from_arrow(column, null_map="empty") reads null maps as empty'

@@ -22,6 +22,7 @@ from nbmapops.arrow import (  # noqa: E402
     is_column,
     map_scalar,
     read_column,
+    read_maps,
     word_set,
 )
 
@@ -425,19 +426,19 @@ def test_any_column(drawn: Drawn, null_map: str, null_value: str) -> None:
     if bad is not None:
         with pytest.raises(ValueError, match=rf"^MapBatch: map {bad}( is null|: the value of key)"):
             read_column(drawn.column, **options)
-        return
     expected = [
         [
             (key, fill if value is None else value)
             for key, value in row or []
             if value is not None or null_value == "fill"
         ]
-        for row in drawn.maps
+        for row in drawn.maps[:bad]
     ]
-    parts = read_column(drawn.column, **options)
+    parts, stop = read_maps(drawn.column, **options)
+    assert (None if stop is None else stop.number) == bad
     assert same(maps_of(parts), expected)
-    assert nulls_of(parts) == [row is None for row in drawn.maps]
-    assert (parts.null_maps is None) == all(row is not None for row in drawn.maps)
+    assert nulls_of(parts) == [row is None for row in drawn.maps[:bad]]
+    assert (parts.null_maps is None) == all(row is not None for row in drawn.maps[:bad])
 
 
 # -- what is refused ----------------------------------------------------------------------------
@@ -495,6 +496,18 @@ def test_the_first_bad_map_wins_whatever_is_wrong_with_it() -> None:
     for message, maps in cases.items():
         with pytest.raises((ValueError, OverflowError), match=f"^MapBatch: {message}"):
             read_column(column_of(maps, value_type=pa.uint64()))
+
+
+def test_null_entries_under_a_null_map_are_not_judged() -> None:
+    entry = pa.struct([("k", pa.int64()), ("v", pa.float64())])
+    rows = [[None, {"k": 1, "v": 5.0}], [{"k": 2, "v": 6.0}], [{"k": 3, "v": 7.0}, None]]
+    shown = pa.array(rows, pa.list_(entry))
+    column = pa.Array.from_buffers(
+        shown.type, 3, [bits([False, True, True]), shown.buffers()[1]], children=[shown.values]
+    )
+    assert maps_of(read_column(column.slice(0, 2), null_map="empty")) == [[], [(2, 6.0)]]
+    with pytest.raises(ValueError, match=r"^MapBatch: map 2: an entry is null$"):
+        read_column(column, null_map="empty")
 
 
 def test_hidden_entries_are_not_judged() -> None:
