@@ -16,6 +16,13 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow", minversion="18")
 
+from nbmapops import (  # noqa: E402
+    CastMap,
+    DictVectorizer,
+    DuplicateKeyError,
+    MapBatch,
+    UnknownKeyError,
+)
 from nbmapops.arrow import (  # noqa: E402
     Parts,
     Text,
@@ -28,6 +35,7 @@ from nbmapops.arrow import (  # noqa: E402
 
 INT64_MAX = 2**63 - 1
 KEY, VALUE = pa.int64(), pa.float64()
+TEXT = [pa.string(), pa.large_string(), pa.string_view()]
 LAYOUTS = ["map", "list", "large_list", "list_view", "large_list_view"]
 Entry = tuple[Any, Any]
 Map = list[Entry] | None
@@ -371,6 +379,9 @@ def arrow_type(name: str) -> Any:
     return pa.dictionary("int8", pa.string()) if name == "words" else getattr(pa, name)()
 
 
+FILLS: dict[str, Any] = {"string": "?", "words": "?", "float32": 0.5, "float64": 0.5}
+
+
 class Drawn(NamedTuple):
     column: Any
     maps: list[Map]
@@ -378,13 +389,13 @@ class Drawn(NamedTuple):
 
 
 @st.composite
-def columns(draw: st.DrawFn) -> Drawn:
+def columns(draw: st.DrawFn, unique: bool = False) -> Drawn:
     key_kind = draw(st.sampled_from(sorted(key_kinds)))
     value_kind = draw(st.sampled_from(sorted(value_kinds)))
     layout = draw(st.sampled_from(LAYOUTS))
     values = value_kinds[value_kind]
     entry = st.tuples(key_kinds[key_kind], draw(st.sampled_from([values, st.none() | values])))
-    one_map = st.lists(entry, max_size=4)
+    one_map = st.lists(entry, max_size=4, unique_by=(lambda entry: entry[0]) if unique else None)
     maps = st.lists(draw(st.sampled_from([one_map, st.none() | one_map])), max_size=4)
     few = st.integers(0, 2)
     junk = st.just(NO_JUNK) | st.builds(Junk, few, few, few, few, few)
@@ -410,9 +421,7 @@ def same(read: list[list[Entry]], expected: list[list[Entry]]) -> bool:
 
 @given(columns(), st.sampled_from(["error", "empty"]), st.sampled_from(["error", "skip", "fill"]))
 def test_any_column(drawn: Drawn, null_map: str, null_value: str) -> None:
-    fill: Any = {"string": "?", "words": "?", "float32": 0.5, "float64": 0.5}.get(
-        drawn.value_kind, 1
-    )
+    fill = FILLS.get(drawn.value_kind, 1)
     options = {"null_map": null_map, "null_value": fill if null_value == "fill" else null_value}
     bad = next(
         (
@@ -832,6 +841,203 @@ def test_parquet_with_narrow_keys(tmp_path: Any, kind: Any) -> None:
     parquet.write_table(pa.table({"m": column}), path, store_schema=False)
     parts = read_column(parquet.read_table(path)["m"])
     assert maps_of(parts) == [[(1, 2)], [(3, 4)]]
+
+
+# -- through the operators ------------------------------------------------------------------------
+
+
+def dense_of(maps: list[Map], words: list[Any], fill: Any) -> list[list[Any]]:
+    """The plain answer: a dict for each map, a look-up for each cell."""
+    rows = [dict(row or []) for row in maps]
+    return [[row.get(word, fill) for word in words] for row in rows]
+
+
+def vectorizer_of(words: list[Any], **attributes: Any) -> DictVectorizer:
+    if isinstance(words[0], str):
+        return DictVectorizer(string_vocabulary=words, **attributes)
+    return DictVectorizer(int64_vocabulary=words, **attributes)
+
+
+def check_vectorizer(column: Any, maps: list[Map], words: list[Any]) -> None:
+    vectorizer = vectorizer_of(words)
+    expected = dense_of(maps, words, 0)
+    batch = MapBatch.from_arrow(column, null_map="empty")
+    assert batch.to_dicts() == [dict(row or []) for row in maps]
+    inputs = [batch] if None in maps else [batch, column]
+    for source in inputs:
+        assert vectorizer(source).tolist() == expected
+        matrix = vectorizer.csr(source)
+        assert matrix.toarray().tolist() == expected
+        assert matrix.nnz == sum(len(row or []) for row in maps)
+        assert matrix.has_canonical_format
+    if None in maps:
+        with pytest.raises(ValueError, match=f"map {maps.index(None)} is null"):
+            vectorizer(column)
+    assert nulls_of(batch) == [row is None for row in maps]  # type: ignore[arg-type]
+    assert list(DictVectorizer.from_maps(batch).vocabulary) == sorted(words)
+
+
+@given(columns(unique=True), st.booleans())
+def test_any_column_gives_the_answer_of_plain_dicts(drawn: Drawn, ignore: bool) -> None:
+    fill = FILLS.get(drawn.value_kind, 1)
+    kept: list[Map] = [
+        [(key, fill if value is None else value) for key, value in row or []] for row in drawn.maps
+    ]
+    words = sorted({key for row in kept for key, _ in row or []})
+    if not words:
+        return
+    if ignore:
+        words = words[::2]
+    vectorizer = vectorizer_of(words, handle_unknown="ignore" if ignore else None)
+    batch = MapBatch.from_arrow(drawn.column, null_map="empty", null_value=fill)
+    text = drawn.value_kind in ("string", "words")
+    expected = dense_of(kept, words, "" if text else vectorizer(batch).dtype.type(0).item())
+    assert same(
+        [list(enumerate(row)) for row in vectorizer(batch).tolist()],
+        [list(enumerate(row)) for row in expected],
+    )
+    if not text:
+        matrix = vectorizer.csr(batch)
+        assert same(
+            [list(enumerate(row)) for row in matrix.toarray().tolist()],
+            [list(enumerate(row)) for row in expected],
+        )
+        assert matrix.nnz == sum(key in words for row in kept for key, _ in row or [])
+        assert matrix.has_canonical_format
+
+
+def test_all_arrow_producers_give_the_same_matrix() -> None:
+    array = column_of(ROWS, pa.string())
+    producers: list[Any] = [array, pa.chunked_array([array.slice(0, 2), array.slice(2)])]
+    producers += [column_of(ROWS, kind, junk=MUCH_JUNK) for kind in TEXT]
+    producers.append(column_of(ROWS, pa.dictionary("int8", pa.string()), layout="large_list"))
+    for column in producers:
+        check_vectorizer(column, ROWS, ["a", "b"])
+        check_vectorizer(column[3:], ROWS[3:], ["b", "a"][::-1])
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas", "duckdb", "narwhals"])
+def test_columns_of_other_libraries_go_straight_in(library: str) -> None:
+    module = pytest.importorskip(library)
+    maps: list[Map] = [[(7, 1.0)], [], [(9, 2.0), (7, 3.0)]]
+    array = pa.chunked_array([column_of(maps)])
+    if library == "polars":
+        struct = module.List(module.Struct({"k": module.Int64, "v": module.Float64}))
+        rows = [[{"k": k, "v": v} for k, v in row or []] for row in maps]
+        check_vectorizer(module.Series("m", rows, struct), maps, [7, 9])
+        if hasattr(module, "Map"):
+            check_vectorizer(module.from_arrow(array), maps, [7, 9])
+    elif library == "pandas":
+        check_vectorizer(module.Series(module.arrays.ArrowExtensionArray(array)), maps, [7, 9])
+    elif library == "duckdb":
+        table = pa.table({"m": array})
+        with module.connect() as connection:
+            check_vectorizer(connection.from_arrow(table).select("m"), maps, [7, 9])
+    else:
+        check_vectorizer(module.from_native(array, series_only=True), maps, [7, 9])
+
+
+def test_cast_map_takes_columns() -> None:
+    column = column_of([[(4, 1.9), (0, -2.9)], [(2, 3.0), (3, 4.0)]], pa.int32())
+    assert CastMap(cast_to="TO_INT64")(column).tolist() == [[-2, 1], [3, 4]]
+    sparse = CastMap(map_form="SPARSE", max_map=5)
+    assert sparse(column).tolist() == [
+        [np.float32(-2.9), 0, 0, 0, np.float32(1.9)],
+        [0, 0, 3, 4, 0],
+    ]
+    assert sparse.csr(column).toarray().tolist() == sparse(column).tolist()
+    assert CastMap(cast_to="TO_STRING")(column_of([[(1, 5)]], value_type=pa.int8())).tolist() == [
+        ["5"]
+    ]
+
+
+def test_one_arrow_map_gives_one_row() -> None:
+    column = column_of([[("b", 1.5), ("a", 2.5)]], pa.string(), pa.float32())
+    row = DictVectorizer(string_vocabulary=["a", "b"])(column[0])
+    assert row.dtype == np.float32
+    assert row.tolist() == [2.5, 1.5]
+    with pytest.raises(DuplicateKeyError):
+        DictVectorizer(int64_vocabulary=[1])(column_of([[(1, 5.0), (1, 6.0)]])[0])
+
+
+@pytest.mark.parametrize("key_type", [pa.string(), pa.string_view(), pa.dictionary("int8", "utf8")])
+def test_errors_name_the_map_and_key_of_a_column(key_type: Any) -> None:
+    vectorizer = DictVectorizer(string_vocabulary=["a"])
+    column = column_of([[("a", 1.0)], [("a", 2.0), ("q", 3.0)]], key_type, junk=MUCH_JUNK)
+    for call in (vectorizer, vectorizer.csr):
+        with pytest.raises(UnknownKeyError, match="map 1: key 'q' is not in string_vocabulary"):
+            call(column)
+    numbers, keys = vectorizer.unknown(MapBatch.from_arrow(column))
+    assert (numbers.tolist(), list(keys)) == ([1], ["q"])
+    column = column_of([[("a", 1.0)], [("a", 2.0), ("a", 3.0)]], key_type)
+    for call in (vectorizer, vectorizer.csr):
+        with pytest.raises(DuplicateKeyError, match="map 1: key 'a' is repeated"):
+            call(column)
+    assert MapBatch.from_arrow(column).sum_duplicates().to_dicts() == [{"a": 1.0}, {"a": 5.0}]
+
+
+def test_words_that_a_slice_does_not_use_are_neither_refused_nor_learned() -> None:
+    column = words_column([0, 1, 0], ["a", "zz"])
+    batch = MapBatch.from_arrow(column)
+    vectorizer = DictVectorizer(string_vocabulary=["a"])
+    assert vectorizer(column.slice(2)).tolist() == vectorizer(batch[2:]).tolist() == [[0.0]]
+    assert DictVectorizer.from_maps(batch[2:]).vocabulary == ("a",)
+
+
+def test_a_repeated_word_of_a_dictionary_is_a_repeated_key() -> None:
+    keys = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(["a", "a"]))
+    column = pa.MapArray.from_arrays(pa.array([0, 2], pa.int32()), keys, pa.array([1.0, 2.0]))
+    for call in (
+        DictVectorizer(string_vocabulary=["a"]),
+        DictVectorizer(string_vocabulary=["a"]).csr,
+    ):
+        with pytest.raises(DuplicateKeyError, match="map 0: key 'a' is repeated"):
+            call(column)
+
+
+@pytest.mark.parametrize("chunks", [[(7, 10)], [(7, 8), (8, 8), (8, 10)]])
+def test_p20_sliced_maps(chunks: list[tuple[int, int]]) -> None:
+    maps: list[Map] = [[(k, float(k))] for k in range(10)]
+    array = column_of(maps)
+    column = pa.chunked_array([array.slice(a, b - a) for a, b in chunks])
+    vectorizer = DictVectorizer(int64_vocabulary=range(10))
+    expected = np.zeros((3, 10))
+    expected[[0, 1, 2], [7, 8, 9]] = [7, 8, 9]
+    assert vectorizer(column).tolist() == expected.tolist()
+    assert vectorizer.csr(column).toarray().tolist() == expected.tolist()
+    assert vectorizer(array.slice(7, 0)).shape == (0, 10)
+    assert vectorizer.csr(array.slice(7, 0)).shape == (0, 10)
+    view = column_of([[], [(1, 1.0), (2, 2.0)], [(3, 3.0)]]).slice(1)
+    assert maps_of(read_column(view)) == [[(1, 1.0), (2, 2.0)], [(3, 3.0)]]
+
+
+def test_p21_null_maps_and_null_values() -> None:
+    maps: list[Map] = [[("a", 1)], [], None, [("b", None)]]
+    column = column_of(maps, pa.string(), pa.int64())
+    vectorizer = DictVectorizer(string_vocabulary=["a", "b"])
+    for null_value, cell in (("skip", 0), (5, 5)):
+        batch = MapBatch.from_arrow(column, null_map="empty", null_value=null_value)
+        assert batch.null_maps is not None
+        assert batch.null_maps.tolist() == [False, False, True, False]
+        assert vectorizer(batch).tolist() == [[1, 0], [0, 0], [0, 0], [0, cell]]
+        part = batch[2:].null_maps
+        assert part is not None
+        assert part.tolist() == [True, False]
+    with pytest.raises(ValueError, match="map 2 is null"):
+        vectorizer(column)
+    with pytest.raises(ValueError, match="map 3: the value of key 'b' is null"):
+        MapBatch.from_arrow(column, null_map="empty")
+
+
+def test_p24_large_integers_stay_exact() -> None:
+    big = 9007199254740993
+    for value_type in (pa.int64(), pa.uint64()):
+        column = column_of([[("id", big)], [("z", 1)], [("id", None)]], pa.string(), value_type)
+        vectorizer = DictVectorizer(string_vocabulary=["id", "z"])
+        batch = MapBatch.from_arrow(column, null_value="skip")
+        for result in (vectorizer(batch), vectorizer.csr(batch).toarray()):
+            assert result.dtype == np.int64
+            assert result.tolist() == [[big, 0], [0, 1], [0, 0]]
 
 
 # -- without pyarrow ----------------------------------------------------------------------------
