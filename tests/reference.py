@@ -493,9 +493,8 @@ def infer(maps: Sequence[Sequence[tuple[tuple[str, Any], tuple[str, Any]]]]) -> 
         for (_, key), (kind, value) in entries:
             if value_type == "float64" and kind == "int" and int(float(value)) != value:
                 return Refusal("OverflowError", number, key)
-            if kind == "int":
-                value = int(value)  # a bool counts as one
-            plain[-1].append((key, float(value) if value_type == "float64" else value))
+            exact = float(value) if value_type == "float64" else value
+            plain[-1].append((key, int(value) if value_type == "int64" else exact))
     key_type = {"int": "int64", "str": "string", None: None}[next(iter(key_kinds), None)]
     return Typed(key_type, value_type, plain)
 
