@@ -277,7 +277,9 @@ def _growth() -> Iterator[Row]:
     costs = {}
     for entries in (10**4, 10**5, 10**6, 10**7):
         work = works.csr_from_arrays(1000, entries // 20)
-        seconds = measure.timed(work, [OURS, "copy"], witness="pandas").seconds
+        seconds, problems = measure.timed(work, [OURS, "copy"], witness="pandas")
+        if OURS in problems:
+            raise RuntimeError(problems[OURS])
         costs[entries] = (seconds[OURS] - seconds["copy"]) / entries
     case = "cost of an entry, 10^4 to 10^7 entries, dearest"
     cheapest = min(costs, key=lambda entries: costs[entries])
