@@ -380,7 +380,7 @@ class MapBatch:
             total = sum(self._values[group == suspect].tolist())
             if total != int(sums[suspect]):
                 number = int(np.searchsorted(self._offsets, first[suspect], "right")) - 1
-                key = self[number : number + 1].keys[first[suspect] - self._offsets[number]]
+                key = entries_of(self, number)[0][int(first[suspect] - self._offsets[number])]
                 raise OverflowError(
                     f"MapBatch: map {number}: key {show(key)}: the sum {total} does not fit in "
                     "int64"
@@ -411,6 +411,9 @@ def _restore(keys: Any, values: Array, offsets: Array, null_maps: Array | None) 
 
 
 # ------------------------------------------------------------------------------- facts of a batch
+_KINDS = {dtype.char: kind for kind, dtype in DTYPES.items()}
+
+
 def key_kind(batch: MapBatch) -> str:
     """Return "int64" or "string"."""
     return "int64" if isinstance(batch._keys, np.ndarray) else "string"
@@ -418,7 +421,7 @@ def key_kind(batch: MapBatch) -> str:
 
 def value_kind(batch: MapBatch) -> str:
     """Return "int64", "float32", "float64" or "string"."""
-    return "string" if batch._values.dtype == object else batch._values.dtype.name
+    return _KINDS[batch._values.dtype.char]
 
 
 def map_numbers(batch: MapBatch) -> Array:
@@ -701,9 +704,10 @@ def batch_of_reader(reader: MapReader) -> tuple[MapBatch, BadMap | None]:
     bad: BadMap | None = None
     try:
         for chunk in reader.chunks():
-            keys.append(chunk.keys.copy())
-            values.append(chunk.values.copy())
             lengths.append(np.diff(chunk.offsets))
+            if len(chunk.values):  # no entry fixes no kind of value
+                keys.append(chunk.keys.copy())
+                values.append(chunk.values.copy())
     except BadMap as error:
         bad = error
     dtype = DTYPES[reader.value_kind or "float64"]

@@ -18,7 +18,7 @@ from nbmapops._dispatch import (
     small_map,
 )
 from nbmapops._maps import Array
-from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, policy_of
+from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, comparable, policy_of
 from nbmapops.errors import show
 
 _TARGETS = {"TO_FLOAT": "float32", "TO_INT64": "int64", "TO_STRING": "string"}
@@ -170,9 +170,10 @@ class CastMap:
         batch, source = checked(plan, given)
         kind = plan.target or "float32"
         rows, lengths = len(batch), np.diff(batch.offsets)
+        shape = (len(batch.values),) if given.one else (rows, int(lengths[0]) if rows else 0)
         direct = None
-        if out is not None and not plan.policy.first_wins and not _odd(lengths).size:
-            shape = (len(batch.values),) if given.one else (rows, int(lengths[0]) if rows else 0)
+        # Where `out` does not fit, a bad map is told first: it may be why.
+        if out is not None and np.shape(out) == shape and not plan.policy.first_wins:
             direct = check_out(plan, out, shape, kind, batch)
         result, offsets = ordered(plan, batch, source, direct, threads)
         if plan.policy.first_wins:
@@ -278,10 +279,13 @@ class CastMap:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CastMap):
             return NotImplemented
-        return self._plan == other._plan
+        return self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(tuple(self._attributes.values()))
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return comparable(self._attributes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, tuple(self._attributes.values())

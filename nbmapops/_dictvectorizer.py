@@ -9,8 +9,9 @@ import numpy as np
 
 from nbmapops._batch import MapBatch, TextKeys, map_numbers, read_input
 from nbmapops._dispatch import call_csr, call_dense, choose, known_columns, whole
+from nbmapops._fallback import QUICK_ROW, quick_row
 from nbmapops._maps import Array, BadMap, MapReader, int_array, readonly, type_name
-from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, policy_of
+from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, comparable, policy_of
 from nbmapops._vocabulary import Index, Vocabulary
 from nbmapops.errors import show
 
@@ -61,10 +62,11 @@ class DictVectorizer:
            [0. , 0. , 0. , 0. ]])
     """
 
-    __slots__ = ("_attributes", "_plans")
+    __slots__ = ("_attributes", "_plans", "_quick")
 
     _attributes: dict[str, Any]
     _plans: dict[str, Plan]
+    _quick: Plan | None  # where a small dict may take the quick path
 
     def __init__(
         self,
@@ -121,6 +123,8 @@ class DictVectorizer:
             )
             for kind, vocabulary in vocabularies.items()
         }
+        plans = [plan for plan in self._plans.values() if plan.is_quick]
+        self._quick = plans[0] if len(self._plans) == len(plans) == 1 else None
 
     @classmethod
     def from_maps(
@@ -217,6 +221,12 @@ class DictVectorizer:
         array([[1.5, 0. , 2.5],
                [0. , 3.5, 0. ]])
         """
+        quick = self._quick
+        plain = type(maps) is dict and values is None and out is None and offsets is None
+        if plain and quick is not None and threads == 1 and len(maps) <= QUICK_ROW:
+            row = quick_row(quick, maps)
+            if row is not None:
+                return row
         threads = check_threads("DictVectorizer", threads)
         plan, given = choose(self._plans, "DictVectorizer", (maps, values, offsets))
         return call_dense(plan, given, out, threads)
@@ -419,10 +429,8 @@ class DictVectorizer:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        fill = self._attributes["fill_value"]
-        attributes = {**self._attributes, "fill_value": "nan" if fill != fill else fill}
         vocabularies = (plan.vocabulary for plan in self._plans.values())
-        return (*attributes.values(), type(fill), *vocabularies)
+        return (*comparable(self._attributes), *vocabularies)
 
     def __reduce__(self) -> tuple[Any, ...]:
         states = tuple(

@@ -26,7 +26,7 @@ from nbmapops._batch import (
     read_input,
     value_kind,
 )
-from nbmapops._fallback import one_map, quick_map
+from nbmapops._fallback import one_map
 from nbmapops._maps import (
     DTYPES,
     Array,
@@ -35,9 +35,10 @@ from nbmapops._maps import (
     MapReader,
     items_of,
     kernels_loaded,
+    kinds_of_map,
     readonly,
 )
-from nbmapops._plan import Plan, refuse_text
+from nbmapops._plan import SMALL_VOCABULARY, Plan, refuse_text
 from nbmapops._vocabulary import Index, range_index, table_index
 
 # Between two blocks of rows Python is in control again: Ctrl-C is honoured. A block of 2**21
@@ -46,10 +47,8 @@ BLOCK_ENTRIES = 1 << 21
 BLOCK_BYTES = 1 << 25
 # Up to here one map runs in plain Python: 80 us, where the first use of a kernel takes 600 ms.
 SMALL_MAP = 1 << 10
-# The same once the kernels are loaded.
-QUICK_MAP = 32
-# The words of a larger int64 vocabulary are not copied into a dict for the sake of small maps.
-SMALL_VOCABULARY = 1 << 17
+# The same once the kernels are loaded: a call of one takes 40 us, whatever the map.
+QUICK_MAP = 1 << 6
 
 
 _OK = -1  # the status of a kernel that found nothing wrong
@@ -113,6 +112,8 @@ CARRIED: dict[str, Any] = {"float32": np.int32, "float64": np.int64, "int64": np
 
 def implementation(plan: Plan, kind: str) -> Implementation:
     """Return the cell for values of this kind, or raise the TypeError that lists the cells."""
+    if plan.operator == "DictVectorizer":
+        kind = plan.result_kind(kind)  # values are converted to `dtype` first
     cell = TABLE.get((plan.operator, plan.form, plan.key_kind, kind))
     only_spec = plan.policy.spec_types and plan.operator == "DictVectorizer"
     if cell is None or (only_spec and not cell.spec):
@@ -188,7 +189,7 @@ def prepare(plan: Plan, batch: MapBatch, source: Source) -> Work:
     if len(batch._values) and key_kind(batch) != plan.key_kind:
         source.fail(map_of_entry(batch, 0))
     kind = plan.result_kind(own)
-    cell = implementation(plan, kind if plan.operator == "DictVectorizer" else own)
+    cell = implementation(plan, own)
     keys, index = cell.place(plan, batch)
     values, refused = _cast.cast_array(batch._values, own, kind, plan.policy.rules)
     bad = _bad_values(plan, batch, source, keys, index, refused) + _negative(plan, batch, keys)
@@ -233,6 +234,8 @@ def _negative(plan: Plan, batch: MapBatch, keys: Array) -> list[int]:
 def row_blocks(offsets: Array, row_bytes: int, threads: int) -> list[tuple[int, int]]:
     """Cut rows into blocks of bounded size, at least one for each thread."""
     rows, entries = len(offsets) - 1, int(offsets[-1])
+    if threads == 1 and entries <= BLOCK_ENTRIES and rows * row_bytes <= BLOCK_BYTES:
+        return [(0, rows)]
     size = entries * 16 + rows * row_bytes
     blocks = max(-(-entries // BLOCK_ENTRIES), -(-rows * row_bytes // BLOCK_BYTES), 1)
     if threads > 1:
@@ -323,14 +326,23 @@ def check_out(
             part = getattr(part, "codes", part)  # noqa: PLW2901  (text keys hold codes)
             if isinstance(part, np.ndarray) and np.may_share_memory(out, part):
                 raise ValueError(f"{name} shares memory with the input")
-    return np.asarray(out)
+    return out
 
 
 # ------------------------------------------------------------------------------- dense rows
 def dense_rows(
-    plan: Plan, batch: MapBatch, source: Source, out: Array | None = None, threads: int = 1
+    plan: Plan,
+    batch: MapBatch,
+    source: Source,
+    out: Array | None = None,
+    threads: int = 1,
+    *,
+    one: bool = False,
 ) -> Array:
-    """Return the rows of a batch, shape (B, width): VOCABULARY and SPARSE."""
+    """Return the rows of a batch, shape (B, width): VOCABULARY and SPARSE.
+
+    `one` says that the batch is one map and `out`, where given, one row.
+    """
     from nbmapops import kernels
 
     work = prepare(plan, batch, source)
@@ -340,7 +352,7 @@ def dense_rows(
     if out is None:
         rows = allocate(plan, shape, work.kind, zeros=fresh_zeros)
     else:
-        rows = check_out(plan, out, shape, work.kind, batch)
+        rows = check_out(plan, out, shape[one:], work.kind, batch).reshape(shape)
     skip, first_wins = plan.policy.skip_unknown, plan.policy.first_wins
     offsets = batch._offsets
 
@@ -504,9 +516,10 @@ def csr_of_reader(plan: Plan, reader: MapReader, index_dtype: Any = None) -> Par
             batch = MapBatch._of(keys, chunk.values, chunk.offsets)  # type: ignore[arg-type]
             source = _source_of_chunk(plan, reader, chunks, chunk)
             parts = csr_parts(plan, batch, source)
-            data.append(parts.data)
-            indices.append(parts.indices)
             lengths.append(np.diff(parts.indptr))
+            if len(chunk.values):  # no entry fixes no kind of value
+                data.append(parts.data)
+                indices.append(parts.indices)
     except BadMap as bad:
         raise bad.error from None
     kind = plan.result_kind(reader.value_kind or "float64")
@@ -599,17 +612,10 @@ def call_dense(plan: Plan, given: Input, out: Any, threads: int) -> Array:
     if found is not None:
         return place_row(plan, *found, out, given)
     batch, source = checked(plan, given)
-    if not given.one:
-        return dense_rows(plan, batch, source, out, threads)
-    row = None if out is None else _as_row(plan, out)
-    rows = dense_rows(plan, batch, source, row, threads)
-    return cast("Array", rows[0]) if out is None else np.asarray(out)
-
-
-def _as_row(plan: Plan, out: Any) -> Any:
-    if isinstance(out, np.ndarray) and out.shape == (plan.width,) and out.flags.c_contiguous:
-        return out.reshape(1, -1)
-    return out
+    rows = dense_rows(plan, batch, source, out, threads, one=given.one)
+    if out is not None:
+        return cast("Array", out)
+    return cast("Array", rows[0]) if given.one else rows
 
 
 def call_csr(plan: Plan, given: Input, index_dtype: Any, threads: int) -> Any:
@@ -654,14 +660,14 @@ def small_map(plan: Plan, given: Input) -> tuple[list[int], list[Any], str] | No
     most = QUICK_MAP if kernels_loaded() else SMALL_MAP
     if size > most or words > SMALL_VOCABULARY:
         return None
-    if isinstance(source, MapBatch):
-        if size and key_kind(source) != plan.key_kind:
-            source_of(plan, source).fail(0)
-        return one_map(plan, 0, *entries_of(source, 0), value_kind(source))
-    found = quick_map(plan, source) if type(source) is dict else None
-    if found is None:
-        found = one_map(plan, 0, *items_of(f"{plan.operator}: map 0", source), None)
-    return found
+    where = f"{plan.operator}: map 0"
+    batch_kind = value_kind(source) if isinstance(source, MapBatch) else None
+    keys, values = (
+        entries_of(source, 0) if isinstance(source, MapBatch) else items_of(where, source)
+    )
+    _, kind = kinds_of_map(where, keys, values, plan.key_kind, batch_kind)
+    implementation(plan, kind or "float64")
+    return one_map(plan, 0, keys, values, batch_kind)
 
 
 def place_row(

@@ -137,6 +137,9 @@ def kinds_of_map(
 
     The kinds given are those of the maps before (None: not fixed yet).
     """
+    quick = _quick_kinds(keys, values, key_kind, value_kind)
+    if quick is not None:
+        return quick
     kinds = set()
     for key, value in zip(keys, values, strict=True):
         kind = _kind_of(key)
@@ -156,10 +159,35 @@ def kinds_of_map(
     return key_kind, value_kind
 
 
+def _quick_kinds(
+    keys: Sequence[Any], values: Sequence[Any], key_kind: str | None, value_kind: str | None
+) -> tuple[str | None, str | None] | None:
+    """Return what `kinds_of_map` does where the sets of types tell; a tenth of its time."""
+    key_kinds = set(map(_KINDS_OF_TYPES.get, set(map(type, keys))))
+    value_kinds = set(map(_KINDS_OF_TYPES.get, set(map(type, values))))
+    if not key_kinds and not value_kinds:
+        return key_kind, value_kind
+    if len(key_kinds) != 1 or None in value_kinds or len(keys) != len(values):
+        return None
+    kind = key_kinds.pop()
+    if kind not in ("int64", "string") or key_kind not in (None, kind):
+        return None
+    if value_kind is not None:
+        value_kinds.add(value_kind)
+    if "string" in value_kinds and len(value_kinds) > 1:
+        return None
+    return kind, promote(value_kinds)  # type: ignore[arg-type]
+
+
 def exact_map(
     where: str, keys: Sequence[Any], values: Sequence[Any], value_kind: str | None
 ) -> tuple[list[Any], list[Any]]:
     """Return keys and values as exact Python scalars of the batch's kinds: the range step."""
+    if set(map(type, values)) <= {float, str} and (
+        (key_types := set(map(type, keys))) <= {str}
+        or (key_types <= {int} and INT64_MIN <= min(keys) and max(keys) <= INT64_MAX)
+    ):
+        return list(keys), list(values)
     exact_keys, exact_values = [], []
     for raw_key, raw_value in zip(keys, values, strict=True):
         key = _exact(raw_key, _kind_of(raw_key) or "string")
@@ -330,7 +358,7 @@ class MapReader:
                 key_kind, value_kind = key_kind or "int64", value_kind or "float64"
             if key_kind not in ("int64", "string") or value_kind in (None, "string"):
                 return None
-        keys, values, offsets = self._room(value_kind or "float64", block[done])
+        keys, values, offsets = self._room(value_kind or "float64", block, done)
         read, reason = walk.walk(
             block, done, key_kind, self.words, self.learn, keys, values, offsets
         )
@@ -349,18 +377,22 @@ class MapReader:
             readonly(offsets[: read + 1]),
         )
 
-    def _room(self, value_kind: str, mapping: Any) -> tuple[Array, Array, Array]:
-        """Return the buffers, large enough for this map and of this kind of value."""
-        need = max(CHUNK_ENTRIES, len(mapping) if type(mapping) is dict else 0)
+    def _room(
+        self, value_kind: str, block: Sequence[Any], done: int
+    ) -> tuple[Array, Array, Array]:
+        """Return the buffers, large enough for the next map and of this kind of value."""
+        mapping = block[done]
+        need = len(mapping) if type(mapping) is dict else 0
+        if len(block) > 1:
+            need = max(need, CHUNK_ENTRIES)
         if self._buffers is None or len(self._buffers[0]) < need:
             self._buffers = (
                 np.empty(need, np.int64),
                 np.empty(need, np.int64),
-                np.zeros(CHUNK_MAPS + 1, np.int64),
+                np.zeros(min(len(block), CHUNK_MAPS) + 1, np.int64),
             )
         keys, bits, offsets = self._buffers
-        dtype = DTYPES[value_kind]
-        return keys, bits.view(dtype)[: len(keys)], offsets
+        return keys, bits.view(DTYPES[value_kind]), offsets
 
     def _plain(self, block: Sequence[Any], done: int, number: int, most: int) -> Chunk:
         """Read maps by the scalar rules until the kind of value changes or the chunk is full."""

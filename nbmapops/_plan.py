@@ -12,6 +12,11 @@ from nbmapops._vocabulary import Vocabulary
 from nbmapops.errors import show
 
 
+# The words of a larger int64 vocabulary are not copied into a dict for the sake of small maps.
+SMALL_VOCABULARY = 1 << 17
+_KEY_TYPES: dict[str, set[type]] = {"int64": {int}, "string": {str}}
+
+
 class Policy(NamedTuple):
     """What a mode of semantics means, resolved when an operator is built."""
 
@@ -35,6 +40,20 @@ class Plan:
     fill: Any  # None: 0, or the policy's text
     policy: Policy
     vocabulary: Vocabulary | None = None
+
+    @property
+    def key_types(self) -> set[type]:
+        """The one exact type that keys of a small dict have on the quick path."""
+        return _KEY_TYPES[self.key_kind]
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a row of plain scalars can be filled in without a further look."""
+        vocabulary = self.vocabulary
+        if vocabulary is None or vocabulary.copies is not None or self.policy.spec_types:
+            return False
+        small = self.key_kind == "string" or self.width <= SMALL_VOCABULARY
+        return small and self.target is None and self.fill is None
 
     def result_kind(self, value_kind: str) -> str:
         """Return the kind of the result for values of this kind."""
@@ -105,6 +124,12 @@ def check_fill(operator: str, fill: Any, kind: str | None) -> Any:
     else:
         raise TypeError(f"{operator}: fill_value is {show(fill)}; it is a number or a str")
     return fill if kind is None else exact_fill(operator, fill, kind)
+
+
+def comparable(attributes: dict[str, Any]) -> tuple[Any, ...]:
+    """Return attributes as a hashable key: NaN equals NaN, and -0.0 does not equal 0 or 0.0."""
+    fill = attributes["fill_value"]
+    return (*({**attributes, "fill_value": repr(fill)}).values(),)
 
 
 def check_threads(operator: str, threads: object) -> int:

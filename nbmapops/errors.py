@@ -58,5 +58,8 @@ NaN has no int64 value
 
 def show(value: object) -> str:
     """Return `value` as it stands in a message: its repr, cut when it is long."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  (a repr may raise anything; the message matters more)
+        text = f"<{type(value).__name__} object>"
     return text if len(text) <= 60 else f"{text[:40]}...{text[-10:]}"
