@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbmapops._batch import Input
 from nbmapops._dispatch import (
     call_csr,
     call_dense,
@@ -17,9 +16,13 @@ from nbmapops._dispatch import (
     place_row,
     small_map,
 )
-from nbmapops._maps import Array
 from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, comparable, policy_of
+from nbmapops._scalars import kind_of
 from nbmapops.errors import show
+
+if TYPE_CHECKING:
+    from nbmapops._inputs import Input
+    from nbmapops._scalars import Array
 
 _TARGETS = {"TO_FLOAT": "float32", "TO_INT64": "int64", "TO_STRING": "string"}
 
@@ -77,13 +80,13 @@ class CastMap:
         semantics: str = "strict",
     ) -> None:
         policy = policy_of("CastMap", semantics)
-        if not isinstance(cast_to, str) or cast_to not in _TARGETS:
+        if cast_to not in _TARGETS:
             raise ValueError(
                 f"CastMap: cast_to is {show(cast_to)}; it is one of {', '.join(_TARGETS)}"
             )
-        if not isinstance(map_form, str) or map_form not in ("DENSE", "SPARSE"):
+        if map_form not in ("DENSE", "SPARSE"):
             raise ValueError(f"CastMap: map_form is {show(map_form)}; it is DENSE or SPARSE")
-        if isinstance(max_map, (bool, np.timedelta64)) or not isinstance(max_map, (int, np.integer)):
+        if kind_of(max_map) != "int64" or isinstance(max_map, bool):
             raise TypeError(f"CastMap: max_map is {show(max_map)}; it is an integer")
         max_map = int(max_map)
         if map_form == "SPARSE" and not 1 <= max_map < 2**63:

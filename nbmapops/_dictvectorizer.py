@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from math import isnan
 from typing import Any, cast
 
 import numpy as np
 
-from nbmapops._batch import MapBatch, TextKeys, map_numbers, read_input
-from nbmapops._dispatch import call_csr, call_dense, choose, known_columns, whole
+from nbmapops._arrays import TextKeys, int_array, readonly
+from nbmapops._batch import MapBatch, map_numbers
+from nbmapops._dispatch import call_csr, call_dense, choose, known_columns
 from nbmapops._fallback import QUICK_ROW, quick_row
-from nbmapops._maps import Array, BadMap, MapReader, int_array, readonly, type_name
+from nbmapops._inputs import read_input, whole
+from nbmapops._maps import MapReader
 from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, comparable, policy_of
+from nbmapops._scalars import Array, BadMap, type_name
 from nbmapops._vocabulary import Index, Vocabulary
 from nbmapops.errors import show
 
@@ -107,9 +111,7 @@ class DictVectorizer:
 
     def _set_plans(self, vocabularies: dict[str, Vocabulary]) -> None:
         attributes = self._attributes
-        policy = policy_of(
-            "DictVectorizer", attributes["semantics"], attributes["handle_unknown"]
-        )
+        policy = policy_of("DictVectorizer", attributes["semantics"], attributes["handle_unknown"])
         self._plans = {
             kind: Plan(
                 "DictVectorizer",
@@ -276,9 +278,7 @@ class DictVectorizer:
         plan, given = choose(self._plans, "DictVectorizer", (maps, values, offsets))
         return call_csr(plan, given, dtype, threads)
 
-    def unknown(
-        self, maps: Any, values: Any = None, offsets: Any = None, /
-    ) -> tuple[Array, Array]:
+    def unknown(self, maps: Any, values: Any = None, offsets: Any = None, /) -> tuple[Array, Array]:
         """Find the entries whose key is not in the vocabulary.
 
         Parameters
@@ -351,10 +351,11 @@ class DictVectorizer:
             offsets = np.concatenate([[0], np.cumsum(kept)])[offsets]
             columns, data = columns[kept], data[kept]
         values = MapBatch.from_arrays(np.zeros(len(data), np.int64), data).values
+        offsets = offsets.astype(np.int64)
         if plan.key_kind == "int64":
-            return MapBatch._of(vocabulary.words[columns], values, int_array(offsets))
+            return MapBatch._of(vocabulary.words[columns], values, offsets)
         keys = TextKeys(readonly(columns.astype(np.int64)), vocabulary.words)
-        return MapBatch._of(keys, values, int_array(offsets))
+        return MapBatch._of(keys, values, offsets)
 
     def _check_width(self, shape: tuple[int, ...]) -> None:
         if shape[-1] != self._plan.width:
@@ -381,9 +382,7 @@ class DictVectorizer:
         fill = self._attributes["fill_value"]
         if fill is None:
             fill = "" if kind == "string" else 0
-        present = matrix != fill
-        if fill != fill:
-            present = ~np.isnan(matrix)
+        present = ~np.isnan(matrix) if isinstance(fill, float) and isnan(fill) else matrix != fill
         _, columns = np.nonzero(present)
         offsets = np.concatenate([[0], np.cumsum(np.count_nonzero(present, axis=1))])
         return columns, matrix[present], offsets

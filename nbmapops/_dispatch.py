@@ -8,38 +8,27 @@ numbers, and NumPy gathers the objects.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sys
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, NoReturn, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 
 from nbmapops import _cast
-from nbmapops._batch import (
-    Input,
-    MapBatch,
-    batch_of_reader,
-    entries_of,
-    key_kind,
-    map_of_entry,
-    read_input,
-    value_kind,
-)
+from nbmapops._arrays import readonly
+from nbmapops._batch import MapBatch, entries_of, key_kind, map_of_entry, value_kind
 from nbmapops._fallback import one_map
-from nbmapops._maps import (
-    DTYPES,
-    Array,
-    BadMap,
-    Chunk,
-    MapReader,
-    items_of,
-    kernels_loaded,
-    kinds_of_map,
-    readonly,
-)
+from nbmapops._inputs import Input, read_input, whole
+from nbmapops._maps import Chunk, MapReader, kernels_loaded
 from nbmapops._plan import SMALL_VOCABULARY, Plan, refuse_text
+from nbmapops._scalars import DTYPES, Array, BadMap, items_of, kinds_of_map
 from nbmapops._vocabulary import Index, range_index, table_index
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 # Between two blocks of rows Python is in control again: Ctrl-C is honoured. A block of 2**21
 # entries, or 32 MiB of dense result, takes some 20 ms.
@@ -58,11 +47,11 @@ _OK = -1  # the status of a kernel that found nothing wrong
 class Implementation(NamedTuple):
     """One cell: what places the values of a batch, and whether the ONNX-ML text has the type."""
 
-    place: Callable[..., Any]
+    place: Callable[[Plan, MapBatch], tuple[Array, Index]]
     spec: bool
 
 
-def _place_rows(plan: Plan, batch: MapBatch) -> tuple[Any, Any]:
+def _place_rows(plan: Plan, batch: MapBatch) -> tuple[Array, Index]:
     """Return the keys and the index that the vectorising kernels take."""
     keys = batch._keys
     if plan.vocabulary is None:
@@ -79,7 +68,7 @@ def _place_rows(plan: Plan, batch: MapBatch) -> tuple[Any, Any]:
     return codes, table_index(np.array([column_of.get(word, -1) for word in words], np.int32))
 
 
-def _place_in_order(plan: Plan, batch: MapBatch) -> tuple[Any, Any]:
+def _place_in_order(plan: Plan, batch: MapBatch) -> tuple[Array, Index]:
     """Return the keys that the ordering kernel takes, and an index that it does not need."""
     keys = batch._keys
     return keys if isinstance(keys, np.ndarray) else readonly(np.empty(0, np.int64)), range_index(
@@ -171,7 +160,8 @@ def rerun(
     raise RuntimeError(f"{plan.operator}: map {number}: the data changed while it was read")
 
 
-class Work(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Work:
     """A batch made ready for the kernels."""
 
     batch: MapBatch
@@ -244,14 +234,14 @@ def row_blocks(offsets: Array, row_bytes: int, threads: int) -> list[tuple[int, 
     marks = [size * block // blocks for block in range(1, blocks)]
     work = offsets * 16 + np.arange(rows + 1) * row_bytes
     cuts = [0, *np.searchsorted(work, marks).tolist(), rows]
-    return [(start, stop) for start, stop in zip(cuts[:-1], cuts[1:], strict=True) if stop > start]
+    return [(start, stop) for start, stop in itertools.pairwise(cuts) if stop > start]
 
 
 def run_blocks(
     work: Callable[[int, int], tuple[int, int]], blocks: list[tuple[int, int]], threads: int
 ) -> tuple[int | None, list[int]]:
     """Run the blocks; return the first bad map (or None) and where each block ended."""
-    ends = []
+    ends: list[int] = []
     if threads == 1 or len(blocks) == 1:
         results: Iterator[tuple[int, int]] = (work(start, stop) for start, stop in blocks)
         for status, end in results:
@@ -287,16 +277,15 @@ def allocate(plan: Plan, shape: tuple[int, ...], kind: str, *, zeros: bool) -> A
     size = dtype.itemsize
     for length in shape:
         size *= length
-    try:
-        if size > sys.maxsize or max(shape) > sys.maxsize:
-            raise MemoryError
-        return np.zeros(shape, dtype) if zeros else np.empty(shape, dtype)
-    except MemoryError:
-        remedy = "" if plan.form == "DENSE" or kind == "string" else "; csr() keeps only the entries"
-        raise MemoryError(
-            f"{plan.operator}: a result of shape {shape} and type {kind} needs {_bytes(size)}"
-            + remedy
-        ) from None
+    # NumPy has other errors for sizes that no memory can have.
+    if size <= sys.maxsize and max(shape) <= sys.maxsize:
+        with contextlib.suppress(MemoryError):
+            return np.zeros(shape, dtype) if zeros else np.empty(shape, dtype)
+    dense = plan.form != "DENSE" and kind != "string"
+    raise MemoryError(
+        f"{plan.operator}: a result of shape {shape} and type {kind} needs {_bytes(size)}"
+        + ("; csr() keeps only the entries" if dense else "")
+    )
 
 
 def _bytes(size: int) -> str:
@@ -313,7 +302,9 @@ def check_out(
     dtype = DTYPES[kind]
     name = f"{plan.operator}: out"
     if not isinstance(out, np.ndarray):
-        raise ValueError(f"{name} is {type(out).__name__}; it must be an array")
+        raise ValueError(  # noqa: TRY004  (one error for every `out` that does not fit)
+            f"{name} is {type(out).__name__}; it must be an array"
+        )
     if out.shape != shape or out.dtype != dtype:
         raise ValueError(
             f"{name} has shape {out.shape} and dtype {out.dtype}; the result has shape {shape} "
@@ -438,7 +429,11 @@ def ordered(
 
 
 def _close_gaps(
-    offsets: Array, blocks: list[tuple[int, int]], ends: list[int], ends_of_maps: Array, *parts: Array
+    offsets: Array,
+    blocks: list[tuple[int, int]],
+    ends: list[int],
+    ends_of_maps: Array,
+    *parts: Array,
 ) -> int:
     """Move the blocks together where entries were left out; return the size of the whole."""
     size = 0
@@ -580,17 +575,6 @@ def choose(plans: dict[str, Plan], operator: str, call: tuple[Any, Any, Any]) ->
     return plans[expected], given
 
 
-def whole(given: Input, operator: str, key_kind_: str | None) -> Input:
-    """Return the input with its maps read into a batch."""
-    source = given.source
-    if isinstance(source, MapBatch):
-        return given
-    if not isinstance(source, MapReader):
-        source = MapReader([source], operator, key_kind_)
-    batch, bad = batch_of_reader(source)
-    return Input(batch, given.one, bad)
-
-
 def checked(plan: Plan, given: Input) -> tuple[MapBatch, Source]:
     """Return the whole batch; where a map cannot be read, raise the first error of all maps."""
     given = whole(given, plan.operator, plan.key_kind)
@@ -685,7 +669,7 @@ def place_row(
         row[:] = fill
     else:
         row = allocate(plan, shape, kind, zeros=True)
-    cells: Any = row if kind == "string" else memoryview(row)
+    cells: Any = row if kind == "string" else memoryview(row)  # type: ignore[arg-type]
     for column, value in zip(columns, values, strict=True):
         cells[column] = value
     if plan.vocabulary is not None and plan.vocabulary.copies is not None:

@@ -7,16 +7,18 @@ map, which needs no compiler.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nbmapops import _cast
-from nbmapops._batch import cast_error
-from nbmapops._maps import Array, exact_map, kinds_of_map
-from nbmapops._plan import Plan
+from nbmapops._scalars import Array, cast_error, exact_map, kinds_of_map
 from nbmapops.errors import DuplicateKeyError, UnknownKeyError, show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nbmapops._plan import Plan
 
 
 def one_map(
@@ -103,9 +105,7 @@ def _columns(plan: Plan, keys: Sequence[Any]) -> list[int]:
     return list(range(len(keys)))
 
 
-def _distinct(
-    where: str, keys: Sequence[Any], columns: Sequence[int], plan: Plan
-) -> list[int]:
+def _distinct(where: str, keys: Sequence[Any], columns: Sequence[int], plan: Plan) -> list[int]:
     """Return the entries that count: without skipped ones, each column once."""
     seen: set[Any] = set()
     entries = []
@@ -153,7 +153,7 @@ def quick_row(plan: Plan, mapping: dict[Any, Any]) -> Array | None:
     if dtype is None or set(map(type, mapping)) != plan.key_types or plan.vocabulary is None:
         return None
     row = np.zeros(plan.width, dtype)
-    cells: Any = memoryview(row)  # 35 ns a cell where the array takes 70
+    cells: Any = memoryview(row)  # type: ignore[arg-type]  # 35 ns a cell where the array takes 70
     column_of = plan.vocabulary.columns
     try:
         for key, value in mapping.items():

@@ -1,8 +1,7 @@
-"""Python maps into arrays: which scalars are keys and values, and the reading of many maps.
+"""Python maps into arrays: an iterable of mappings, read in cache-sized chunks.
 
-The scalar rules stand here once. `MapReader` reads an iterable of mappings into cache-sized chunks
-of arrays, through the compiled walk of `_dictwalk` where that is possible and through the plain
-rules where it is not; both give the same arrays and the same errors.
+The compiled walk of `_dictwalk` reads where that is possible, and the plain rules of `_scalars`
+read where it is not; both give the same arrays and the same errors.
 """
 
 from __future__ import annotations
@@ -10,234 +9,29 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nbmapops import _cast
-from nbmapops.errors import show
+from nbmapops._arrays import Entries, Keys, TextKeys, int_array, readonly, value_array
+from nbmapops._scalars import (
+    DTYPES,
+    Array,
+    BadMap,
+    exact_map,
+    exact_scalar,
+    inexact_error,
+    items_of,
+    kind_of,
+    kinds_of_map,
+)
 
-Array: TypeAlias = np.ndarray[Any, Any]
-
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-DTYPES: dict[str, np.dtype[Any]] = {
-    "int64": np.dtype(np.int64),
-    "float32": np.dtype(np.float32),
-    "float64": np.dtype(np.float64),
-    "string": np.dtype(object),
-}
-# The names users know: ONNX's, then NumPy's.
-TYPE_NAMES = {
-    "float": "float32",
-    "double": "float64",
-    "int64": "int64",
-    "string": "string",
-    "float32": "float32",
-    "float64": "float64",
-}
 # A chunk of 32,768 entries (512 KiB of keys and values) stays in the second-level cache between
 # the walk that writes it and the kernel that reads it.
 CHUNK_ENTRIES = 1 << 15
 CHUNK_MAPS = 1 << 13
 _GENERATOR_MAPS = 1 << 10
-
-
-def type_name(kind: object, what: str) -> str:
-    """Return the internal name of a type given by its ONNX name or as a NumPy dtype."""
-    if isinstance(kind, str):
-        if kind in TYPE_NAMES:
-            return TYPE_NAMES[kind]
-    elif kind is not None:
-        try:
-            dtype = np.dtype(kind)  # type: ignore[call-overload]
-        except TypeError:
-            dtype = np.dtype(np.void)
-        for name, known in DTYPES.items():
-            if dtype == known:
-                return name
-        if dtype.kind in "UT":
-            return "string"
-    raise TypeError(
-        f'{what} is {show(kind)}; it must be one of "float", "double", "int64", "string" '
-        "or a NumPy dtype of these"
-    )
-
-
-# ------------------------------------------------------------------------------- scalar rules
-_KINDS_OF_TYPES: dict[type, str] = {
-    bool: "int64",
-    np.bool_: "int64",
-    int: "int64",
-    float: "float64",
-    np.float64: "float64",
-    np.float32: "float32",
-    np.float16: "float32",
-    str: "string",
-    np.str_: "string",
-}
-
-
-def _kind_of(scalar: object) -> str | None:
-    """Return the kind of a key or value, or None where it has none."""
-    kind = _KINDS_OF_TYPES.get(type(scalar))
-    if kind is not None:
-        return kind
-    if isinstance(scalar, str):
-        return "string"
-    if isinstance(scalar, int):
-        return "int64"
-    # NumPy counts a time span as a signed integer; its unit would be lost.
-    if isinstance(scalar, np.integer) and not isinstance(scalar, np.timedelta64):
-        return "int64"
-    if isinstance(scalar, float):
-        return "float64"
-    return None
-
-
-def promote(kinds: set[str]) -> str:
-    """Return the one kind that holds values of all these kinds of number, or text."""
-    return next(iter(kinds)) if len(kinds) == 1 else "float64"
-
-
-def _exact(scalar: Any, kind: str) -> Any:
-    """Return the scalar as Python's own int, float or str, whatever its class overrides."""
-    if kind == "int64":
-        return int.__index__(scalar) if isinstance(scalar, int) else int(scalar)
-    if kind == "string":
-        return str.__str__(scalar)
-    return float.__float__(scalar) if isinstance(scalar, float) else float(scalar)
-
-
-def key_type_error(where: str, key: object, expected: str | None) -> TypeError:
-    """Return the error for a key of the wrong type; `expected` is the kind the others have."""
-    name = type(key).__name__
-    if expected is None:
-        return TypeError(f"{where}: key {show(key)} is {name}; a key is an integer or a str")
-    need = "an integer" if expected == "int64" else "a str"
-    return TypeError(f"{where}: key {show(key)} is {name}; here a key must be {need}")
-
-
-def value_type_error(where: str, key: object, value: object, expected: str | None) -> TypeError:
-    """Return the error for a value of the wrong type; `expected` is the kind the others have."""
-    what = f"{where}: key {show(key)}: value {show(value)} is {type(value).__name__}"
-    if expected is None:
-        return TypeError(f"{what}; a value is a number (int64, float32, float64) or a str")
-    others = "text" if expected == "string" else "numbers"
-    return TypeError(f"{what}, but the values before it are {others}; one batch holds one of both")
-
-
-def kinds_of_map(
-    where: str,
-    keys: Sequence[Any],
-    values: Sequence[Any],
-    key_kind: str | None,
-    value_kind: str | None,
-) -> tuple[str | None, str | None]:
-    """Return the key kind and the value kind once this map has been read: the type step.
-
-    The kinds given are those of the maps before (None: not fixed yet).
-    """
-    quick = _quick_kinds(keys, values, key_kind, value_kind)
-    if quick is not None:
-        return quick
-    kinds = set()
-    for key, value in zip(keys, values, strict=True):
-        kind = _kind_of(key)
-        if kind not in ("int64", "string") or (key_kind is not None and kind != key_kind):
-            raise key_type_error(where, key, key_kind)
-        key_kind = kind
-        kind = _kind_of(value)
-        if kind is None:
-            raise value_type_error(where, key, value, None)
-        if value_kind is not None and (kind == "string") != (value_kind == "string"):
-            raise value_type_error(where, key, value, value_kind)
-        kinds.add(kind)
-        if value_kind is None:
-            value_kind = kind
-    if kinds:
-        value_kind = promote(kinds | {value_kind or "float64"})
-    return key_kind, value_kind
-
-
-def _quick_kinds(
-    keys: Sequence[Any], values: Sequence[Any], key_kind: str | None, value_kind: str | None
-) -> tuple[str | None, str | None] | None:
-    """Return what `kinds_of_map` does where the sets of types tell; a tenth of its time."""
-    key_kinds = set(map(_KINDS_OF_TYPES.get, set(map(type, keys))))
-    value_kinds = set(map(_KINDS_OF_TYPES.get, set(map(type, values))))
-    if not key_kinds and not value_kinds:
-        return key_kind, value_kind
-    if len(key_kinds) != 1 or None in value_kinds or len(keys) != len(values):
-        return None
-    kind = key_kinds.pop()
-    if kind not in ("int64", "string") or key_kind not in (None, kind):
-        return None
-    if value_kind is not None:
-        value_kinds.add(value_kind)
-    if "string" in value_kinds and len(value_kinds) > 1:
-        return None
-    return kind, promote(value_kinds)  # type: ignore[arg-type]
-
-
-def exact_map(
-    where: str, keys: Sequence[Any], values: Sequence[Any], value_kind: str | None
-) -> tuple[list[Any], list[Any]]:
-    """Return keys and values as exact Python scalars of the batch's kinds: the range step."""
-    if set(map(type, values)) <= {float, str} and (
-        (key_types := set(map(type, keys))) <= {str}
-        or (key_types <= {int} and INT64_MIN <= min(keys) and max(keys) <= INT64_MAX)
-    ):
-        return list(keys), list(values)
-    exact_keys, exact_values = [], []
-    for raw_key, raw_value in zip(keys, values, strict=True):
-        key = _exact(raw_key, _kind_of(raw_key) or "string")
-        if isinstance(key, int) and not INT64_MIN <= key <= INT64_MAX:
-            raise OverflowError(f"{where}: key {show(key)} does not fit in int64")
-        value = _exact(raw_value, _kind_of(raw_value) or "string")
-        if isinstance(value, int):
-            if not INT64_MIN <= value <= INT64_MAX:
-                raise OverflowError(
-                    f"{where}: key {show(key)}: value {show(value)} does not fit in int64"
-                )
-            if value_kind == "float64":
-                if int(float(value)) != value:
-                    raise inexact_error(where, key, value)
-                value = float(value)
-        exact_keys.append(key)
-        exact_values.append(value)
-    return exact_keys, exact_values
-
-
-def inexact_error(where: str, key: object, value: object) -> OverflowError:
-    """Return the error for an int that the batch's float64 values cannot hold."""
-    return OverflowError(
-        f"{where}: key {show(key)}: value {show(value)} has no exact float64, and other values of "
-        "the batch are floats; make all values ints or all floats"
-    )
-
-
-def items_of(where: str, mapping: object) -> tuple[list[Any], list[Any]]:
-    """Return the keys and values of one mapping, read once."""
-    if not isinstance(mapping, Mapping):
-        raise TypeError(
-            f"{where} is {show(mapping)} of type {type(mapping).__name__}; "
-            "every element of a batch must be a mapping"
-        )
-    items = list(mapping.items())
-    for item in items:
-        if type(item) is not tuple or len(item) != 2:
-            raise TypeError(f"{where}: items() gave {show(item)}, which is no (key, value) pair")
-    return [key for key, _ in items], [value for _, value in items]
-
-
-# ------------------------------------------------------------------------------- many maps
-class BadMap(Exception):  # noqa: N818  (a signal between our own functions, never shown)
-    """A map cannot be read: its number, and the error to raise once the maps before it are fine."""
-
-    def __init__(self, number: int, error: Exception) -> None:
-        super().__init__(number, error)
-        self.number = number
-        self.error = error
 
 
 class Chunk(NamedTuple):
@@ -315,6 +109,27 @@ class MapReader:
                 number += read
                 yield chunk
 
+    def read_all(self) -> tuple[Entries, BadMap | None]:
+        """Read all maps; where one cannot be read, the entries are those of the maps before it."""
+        keys, values, lengths = [int_array([])], [], [int_array([0])]
+        bad: BadMap | None = None
+        try:
+            for chunk in self.chunks():
+                lengths.append(np.diff(chunk.offsets))
+                if len(chunk.values):  # no entry fixes no kind of value
+                    keys.append(chunk.keys.copy())
+                    values.append(chunk.values.copy())
+        except BadMap as error:
+            bad = error
+        dtype = DTYPES[self.value_kind or "float64"]
+        all_values = np.concatenate([np.empty(0, dtype), *values], dtype=dtype)
+        all_keys: Keys = np.concatenate(keys)
+        if self.key_kind == "string":
+            all_keys = TextKeys(readonly(np.concatenate(keys)), tuple(self.words))
+        offsets = np.cumsum(np.concatenate(lengths), dtype=np.int64)
+        entries = Entries(all_keys, all_values, offsets)
+        return (entries if bad is None else entries.before(bad.number)), bad
+
     def settle(self, chunks: Iterator[Chunk], number: int) -> None:
         """Raise the error of a map up to `number` that only later maps bring to light.
 
@@ -351,8 +166,8 @@ class MapReader:
                     return None
                 if mapping:
                     key, value = next(iter(mapping.items()))
-                    key_kind = key_kind or _kind_of(key)
-                    value_kind = value_kind or _kind_of(value)
+                    key_kind = key_kind or kind_of(key)
+                    value_kind = value_kind or kind_of(value)
                     break
             else:
                 key_kind, value_kind = key_kind or "int64", value_kind or "float64"
@@ -377,9 +192,7 @@ class MapReader:
             readonly(offsets[: read + 1]),
         )
 
-    def _room(
-        self, value_kind: str, block: Sequence[Any], done: int
-    ) -> tuple[Array, Array, Array]:
+    def _room(self, value_kind: str, block: Sequence[Any], done: int) -> tuple[Array, Array, Array]:
         """Return the buffers, large enough for the next map and of this kind of value."""
         mapping = block[done]
         need = len(mapping) if type(mapping) is dict else 0
@@ -446,7 +259,11 @@ class MapReader:
             number = chunk.first + int(np.searchsorted(chunk.offsets, entry, "right")) - 1
             position = entry - int(chunk.offsets[number - chunk.first])
             key = items_of(self.where(number), chunk.source(number))[0][position]
-            self._inexact = (number, _exact(key, self.key_kind or "int64"), int(chunk.values[entry]))
+            self._inexact = (
+                number,
+                exact_scalar(key, self.key_kind or "int64"),
+                int(chunk.values[entry]),
+            )
 
     def _codes(self, keys: list[str]) -> Array:
         words = self.words
@@ -467,23 +284,27 @@ def kernels_loaded() -> bool:
     return "nbmapops.kernels" in sys.modules
 
 
-# ------------------------------------------------------------------------------- arrays
-def readonly(array: Array) -> Array:
-    """Return a read-only view.
-
-    Numba compiles a kernel anew for writable and for read-only arrays; inputs are always the
-    latter, so every kernel has one specialisation for each dtype.
-    """
-    view = array.view()
-    view.flags.writeable = False
-    return view
+def refuse_frames(maps: Any, operator: str) -> None:
+    """Raise for a data frame, which iterates over its column names."""
+    name = type(maps).__name__
+    if name in ("DataFrame", "LazyFrame") and hasattr(maps, "columns"):
+        raise TypeError(
+            f"{operator}: a {name} is no batch of maps; pass a column of maps, or "
+            'df.to_dict("records") (pandas), df.to_dicts() (polars)'
+        )
 
 
-def int_array(values: Sequence[int]) -> Array:
-    """Return ints as an int64 array."""
-    return np.array(values, np.int64)
-
-
-def value_array(values: Sequence[Any], kind: str) -> Array:
-    """Return exact Python scalars of one kind as an array."""
-    return np.array(values, DTYPES[kind])
+def maps_of(maps: Any, operator: str) -> Iterable[Any]:
+    """Return an iterable of mappings, after the checks that need no look at an element."""
+    refuse_frames(maps, operator)
+    if isinstance(maps, np.ndarray) and (maps.dtype != object or maps.ndim != 1):
+        raise TypeError(
+            f"{operator}: an array of {maps.dtype} with {maps.ndim} dimensions holds no maps; "
+            "pass keys, values and offsets"
+        )
+    if isinstance(maps, (str, bytes, bytearray, Mapping)) or not isinstance(maps, Iterable):
+        raise TypeError(
+            f"{operator}: {type(maps).__name__} is no map and no batch of maps; pass a mapping, "
+            "an iterable of mappings, a MapBatch, an Arrow map column, or keys and values"
+        )
+    return maps

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nbmapops._maps import INT64_MAX, INT64_MIN
-from nbmapops._vocabulary import Vocabulary
+from nbmapops._scalars import INT64_MAX, INT64_MIN, exact_scalar, kind_of
 from nbmapops.errors import show
 
+if TYPE_CHECKING:
+    from nbmapops._vocabulary import Vocabulary
 
 # The words of a larger int64 vocabulary are not copied into a dict for the sake of small maps.
 SMALL_VOCABULARY = 1 << 17
@@ -74,13 +76,12 @@ def exact_fill(operator: str, fill: Any, kind: str) -> Any:
     if text:
         return fill
     if kind == "int64":
-        fits = fill == fill and abs(fill) != float("inf") and int(fill) == fill
-        fits = fits and INT64_MIN <= fill <= INT64_MAX
-        result: Any = int(fill) if fits else 0
+        fits = INT64_MIN <= fill <= INT64_MAX and int(fill) == fill  # false for NaN
+        result: Any = int(fill) if fits else None
     else:
         with np.errstate(over="ignore"):
             result = float(np.float32(fill)) if kind == "float32" else float(fill)
-        fits = result == fill or fill != fill
+        fits = result == fill or math.isnan(fill)
     if not fits:
         raise ValueError(f"{operator}: fill_value {show(fill)} has no exact {kind}")
     return result
@@ -117,10 +118,8 @@ def check_fill(operator: str, fill: Any, kind: str | None) -> Any:
         return None
     if isinstance(fill, str):
         fill = str.__str__(fill)
-    elif isinstance(fill, (bool, np.bool_, int, np.integer)) and not isinstance(fill, np.timedelta64):
-        fill = int(fill)
-    elif isinstance(fill, (float, np.floating)):
-        fill = float(fill)
+    elif kind_of(fill) is not None:
+        fill = exact_scalar(fill, kind_of(fill) or "float64")
     else:
         raise TypeError(f"{operator}: fill_value is {show(fill)}; it is a number or a str")
     return fill if kind is None else exact_fill(operator, fill, kind)
@@ -158,7 +157,9 @@ def check_sparse(plan: Plan, index_dtype: Any) -> Any:
     except TypeError:
         dtype = np.dtype(object)
     if dtype not in (np.int32, np.int64):
-        raise TypeError(f"{plan.operator}: index_dtype is {show(index_dtype)}; it is int32 or int64")
+        raise TypeError(
+            f"{plan.operator}: index_dtype is {show(index_dtype)}; it is int32 or int64"
+        )
     return dtype.type
 
 

@@ -19,7 +19,7 @@ try:
 except ImportError as error:
     raise ImportError("Arrow columns need pyarrow: pip install 'nbmapops[arrow]'") from error
 
-from nbmapops._maps import BadMap
+from nbmapops._scalars import BadMap
 from nbmapops.errors import show
 
 if TYPE_CHECKING:

@@ -1,0 +1,274 @@
+"""The one place that validates arrays: keys, values and offsets from outside, made canonical."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+
+import numpy as np
+
+from nbmapops._scalars import DTYPES, INT64_MAX, Array, BadMap, exact_map, kinds_of_map
+
+if TYPE_CHECKING:
+    from nbmapops.arrow import Text
+
+
+def readonly(array: Array) -> Array:
+    """Return a read-only view.
+
+    Numba compiles a kernel anew for writable and for read-only arrays; inputs are always the
+    latter, so every kernel has one specialisation for each dtype.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def int_array(values: Sequence[int]) -> Array:
+    """Return ints as an int64 array."""
+    return np.array(values, np.int64)
+
+
+def value_array(values: Sequence[Any], kind: str) -> Array:
+    """Return exact Python scalars of one kind as an array."""
+    return np.array(values, DTYPES[kind])
+
+
+class TextKeys:
+    """Text keys as codes of words, so that each distinct word is looked up once.
+
+    Words may repeat (an Arrow dictionary may) and need not be used.
+    """
+
+    __slots__ = ("codes", "words")
+
+    def __init__(self, codes: Array, words: Sequence[str]) -> None:
+        self.codes = codes
+        self.words = words
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, entries: slice) -> TextKeys:
+        return TextKeys(self.codes[entries], self.words)
+
+    def to_objects(self) -> Array:
+        """Return the keys as an object array of str."""
+        words = np.empty(len(self.words), object)
+        words[:] = self.words
+        return cast("Array", words[self.codes])
+
+    def encode(self) -> tuple[Array, Sequence[str]]:
+        """Return codes and words."""
+        return self.codes, self.words
+
+
+Keys: TypeAlias = "Array | TextKeys | Text"
+
+
+class Entries(NamedTuple):
+    """The parts of a batch: canonical, read-only and valid."""
+
+    keys: Keys
+    values: Array
+    offsets: Array
+
+    def before(self, number: int) -> Entries:
+        """Return the parts of the maps before map `number`."""
+        end = int(self.offsets[number])
+        return Entries(self.keys[:end], self.values[:end], self.offsets[: number + 1])
+
+
+def read_arrays(
+    keys: Any, values: Any, offsets: Any, operator: str, expected: str | None = None
+) -> tuple[Entries, BadMap | None]:
+    """Validate arrays or sequences.
+
+    `expected` is the kind of key wanted. Where a map cannot be read, the entries are those of
+    the maps before it, so that a caller can look for an error among those first.
+    """
+    raw_keys = _column(keys, "keys", operator)
+    raw_values = _column(values, "values", operator)
+    if len(raw_keys) != len(raw_values):
+        raise ValueError(
+            f"{operator}: {len(raw_keys)} keys but {len(raw_values)} values; each entry has one "
+            "of both"
+        )
+    starts = _offsets(offsets, len(raw_keys), operator)
+    ready_keys = _typed(raw_keys, "keys", operator)
+    ready_values = _typed(raw_values, "values", operator)
+    if ready_keys is None or ready_values is None:
+        return _by_scalars(
+            raw_keys if ready_keys is None else ready_keys,
+            raw_values if ready_values is None else ready_values,
+            starts,
+            operator,
+            expected,
+        )
+    return Entries(ready_keys, ready_values, starts), None
+
+
+def _column(data: Any, what: str, operator: str) -> Any:
+    """Return data as a 1-D array, a list of scalars, or an Arrow array as it is."""
+    if isinstance(data, np.ma.MaskedArray):
+        raise TypeError(f"{operator}: {what} are a masked array; pass .compressed() or .filled()")
+    if isinstance(data, np.ndarray):
+        array = np.asarray(data)
+        if array.ndim != 1:
+            raise ValueError(f"{operator}: {what} must be 1-D; the array given is {array.ndim}-D")
+        return array
+    if isinstance(data, (str, bytes, bytearray, Mapping, AbstractSet)) or not isinstance(
+        data, Iterable
+    ):
+        raise TypeError(
+            f"{operator}: {what} must be an array or a sequence, not {type(data).__name__}"
+        )
+    if hasattr(data, "__array__"):  # a Series, an Arrow array
+        nulls = getattr(data, "null_count", 0)
+        if nulls() if callable(nulls) else nulls:
+            raise ValueError(f"{operator}: {what} hold nulls; drop them or fill them first")
+        return _column(np.asarray(data), what, operator)
+    return list(data)
+
+
+def _typed(data: Any, what: str, operator: str) -> Any:
+    """Return a column of one plain type, made canonical; None where single scalars must say."""
+    if isinstance(data, list):
+        return _typed_list(data, what)
+    if data.dtype == object:
+        if len(data) == 0:
+            return text_keys([]) if what == "keys" else np.empty(0, object)
+        return _typed_list(data.tolist(), what)
+    kind, size = data.dtype.kind, data.dtype.itemsize
+    if kind in "UT":
+        if len(data) == 0:
+            return text_keys([]) if what == "keys" else np.empty(0, object)
+        return _typed_list(data.tolist(), what)
+    if kind == "u" and size == 8 and len(data) and int(data.max()) > INT64_MAX:
+        return None  # the scalar rules name the map and the key
+    if kind in "biu":
+        return _canonical(data, np.int64)
+    if what == "values" and kind == "f" and size <= 8:
+        return _canonical(data, np.float64 if size == 8 else np.float32)
+    takes = "integers or str" if what == "keys" else "numbers (at most 64 bits) or str"
+    raise TypeError(f"{operator}: {what} are an array of {data.dtype}; {what} are {takes}")
+
+
+def _typed_list(data: list[Any], what: str) -> Any:
+    """Return a list of one of Python's own types as an array; None for any other list."""
+    types = set(map(type, data))
+    if types <= {int}:
+        try:
+            # An empty list fixes no type: float64 is what values are then.
+            return np.array(data, np.int64 if data or what == "keys" else np.float64)
+        except OverflowError:
+            return None
+    if types == {str}:
+        return text_keys(data) if what == "keys" else value_array(data, "string")
+    if types == {float} and what == "values":
+        return np.array(data, np.float64)
+    return None
+
+
+def _canonical(data: Array, dtype: Any) -> Array:
+    return readonly(np.ascontiguousarray(data, dtype))
+
+
+def _by_scalars(
+    keys: Any, values: Any, offsets: Array, operator: str, expected: str | None
+) -> tuple[Entries, BadMap | None]:
+    """Read by the rules of single scalars, map by map.
+
+    The same steps as `MapReader` takes for dicts, in the same order, so that the same map is the
+    first bad one.
+    """
+    key_list, value_list = _scalars(keys), _scalars(values)
+    key_kind_, value_kind_ = expected, None
+    bounds = offsets.tolist()
+    maps = [slice(a, b) for a, b in itertools.pairwise(bounds)]
+    bad: BadMap | None = None
+    for number, entries in enumerate(maps):
+        where = f"{operator}: map {number}"
+        try:
+            key_kind_, value_kind_ = kinds_of_map(
+                where, key_list[entries], value_list[entries], key_kind_, value_kind_
+            )
+        except TypeError as error:
+            bad = BadMap(number, error)
+            break
+    exact_keys: list[Any] = []
+    exact_values: list[Any] = []
+    # Only now is it known whether floats among the values make float64 of the ints.
+    for number, entries in enumerate(maps[: bad.number if bad else None]):
+        where = f"{operator}: map {number}"
+        try:
+            map_keys, map_values = exact_map(
+                where, key_list[entries], value_list[entries], value_kind_
+            )
+        except OverflowError as error:
+            bad = BadMap(number, error)
+            break
+        exact_keys += map_keys
+        exact_values += map_values
+    ready_keys: Keys = text_keys(exact_keys) if key_kind_ == "string" else int_array(exact_keys)
+    ready_values = value_array(exact_values, value_kind_ or "float64")
+    if bad is not None:
+        offsets = offsets[: bad.number + 1]
+    return Entries(ready_keys, ready_values, offsets), bad
+
+
+def _scalars(data: Any) -> list[Any]:
+    """Return the elements; those of a float32 array stay NumPy scalars, which know their type."""
+    if isinstance(data, TextKeys):
+        return cast("list[Any]", data.to_objects().tolist())
+    if not isinstance(data, np.ndarray):
+        return list(data)
+    return list(data) if data.dtype == np.float32 else cast("list[Any]", data.tolist())
+
+
+def text_keys(keys: Iterable[str]) -> TextKeys:
+    """Return str keys as codes and words."""
+    words: dict[str, int] = {}
+    codes = int_array([words.setdefault(key, len(words)) for key in keys])
+    return TextKeys(readonly(codes), tuple(words))
+
+
+def _offsets(offsets: Any, entries: int, operator: str) -> Array:
+    """Return a validated copy of offsets."""
+    if offsets is None:
+        return int_array([0, entries])
+    raw = _column(offsets, "offsets", operator)
+    if isinstance(raw, np.ndarray) and raw.dtype.kind in "iu":
+        if raw.dtype.kind == "u" and len(raw) and int(raw.max()) > INT64_MAX:
+            raise ValueError(f"{operator}: offsets must end at {entries}, the number of entries")
+        array = np.array(raw, np.int64, order="C")
+    else:
+        scalars = _scalars(raw)
+        if not all(
+            isinstance(x, (int, np.integer)) and not isinstance(x, (bool, np.timedelta64))
+            for x in scalars
+        ):
+            raise TypeError(f"{operator}: offsets must be integers")
+        if any(not 0 <= x <= entries for x in scalars):
+            raise ValueError(
+                f"{operator}: offsets must lie between 0 and {entries}, the number of entries"
+            )
+        array = int_array(scalars)
+    if len(array) == 0:
+        raise ValueError(f"{operator}: offsets are empty; B maps have B + 1 offsets")
+    if array[0] != 0:
+        raise ValueError(f"{operator}: offsets start at {array[0]}; they must start at 0")
+    falls = np.flatnonzero(array[1:] < array[:-1])
+    if len(falls):
+        number = int(falls[0])
+        raise ValueError(
+            f"{operator}: map {number}: offsets fall from {array[number]} to {array[number + 1]}"
+        )
+    if array[-1] != entries:
+        raise ValueError(
+            f"{operator}: offsets end at {array[-1]}, but there are {entries} entries; "
+            "every entry must belong to a map"
+        )
+    return array
