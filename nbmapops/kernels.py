@@ -40,7 +40,7 @@ A kernel called from a compiled function of one's own:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -51,7 +51,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
-    Head = tuple[int, int, int, int, int, int, int]
+    # Integers and flags are NumPy's or Python's, whether compiled or not.
+    Int = Any
+    Flag = Any
+    Head = tuple[Int, Int, Int, Int, Int, Int, Int]
 
 __all__ = ["lookup", "order_dense", "vectorize_csr", "vectorize_dense"]
 
@@ -87,9 +90,14 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 def _kernel(function: _Function) -> _Function:
     """Compile without the GIL; without a disk cache where no cache folder can be written."""
     try:
-        return njit(nogil=True, cache=True)(function)  # type: ignore[no-any-return]
+        return cast("_Function", njit(nogil=True, cache=True)(function))
     except RuntimeError:
-        return njit(nogil=True)(function)  # type: ignore[no-any-return]
+        return cast("_Function", njit(nogil=True)(function))
+
+
+def _inlined(function: _Function) -> _Function:
+    """Compile into the callers: Numba's own calls cost reference counts, felt once a map."""
+    return cast("_Function", njit(nogil=True, inline="always")(function))
 
 
 # The index: build
@@ -108,7 +116,7 @@ def _slot(h: Any, pilot: Any, n_slots: Any) -> Any:
 
 
 @_kernel
-def _group_hashes(words: Array, multiplier: Any, to_bucket: Any, ends: Array, hashes: Array) -> int:
+def _group_hashes(words: Array, multiplier: Any, to_bucket: Any, ends: Array, hashes: Array) -> Int:
     """Put hashes of one bucket side by side, set the end of every bucket; the largest size."""
     for i in range(words.size):
         ends[_hash(words[i], multiplier) >> to_bucket] += 1
@@ -128,7 +136,7 @@ def _group_hashes(words: Array, multiplier: Any, to_bucket: Any, ends: Array, ha
 
 
 @_kernel
-def _largest_first(ends: Array, largest: int) -> Array:
+def _largest_first(ends: Array, largest: Int) -> Array:
     """Bucket numbers by falling size (counting sort)."""
     first = np.zeros(largest + 2, np.int64)
     start = np.int64(0)
@@ -148,7 +156,7 @@ def _largest_first(ends: Array, largest: int) -> Array:
 
 
 @_kernel
-def _equal_at(items: Array, start: int, stop: int) -> int:
+def _equal_at(items: Array, start: Int, stop: Int) -> Int:
     """Position of an item of ``items[start:stop]`` that stands there before, or -1."""
     for i in range(start + 1, stop):
         for j in range(start, i):
@@ -158,7 +166,7 @@ def _equal_at(items: Array, start: int, stop: int) -> int:
 
 
 @_kernel
-def _second(words: Array, multiplier: Any, h: Any) -> int:
+def _second(words: Array, multiplier: Any, h: Any) -> Int:
     """Position of the second word that has the hash `h`."""
     before = 0
     for i in range(words.size):
@@ -170,7 +178,7 @@ def _second(words: Array, multiplier: Any, h: Any) -> int:
 
 
 @_kernel
-def _find_pilot(hashes: Array, lo: int, hi: int, n_slots: Any, taken: Array, places: Array) -> int:
+def _find_pilot(hashes: Array, lo: Int, hi: Int, n_slots: Any, taken: Array, places: Array) -> Int:
     """Smallest pilot that sends ``hashes[lo:hi]`` to free slots (set in `places`), or -1."""
     for pilot in range(_PILOTS):
         hit = _U0
@@ -185,8 +193,8 @@ def _find_pilot(hashes: Array, lo: int, hi: int, n_slots: Any, taken: Array, pla
 
 @_kernel
 def build_hash(
-    words: Array, n_slots: int, bucket_bits: int, multiplier: int, pilots: Array, slots: Array
-) -> int:
+    words: Array, n_slots: Int, bucket_bits: Int, multiplier: Int, pilots: Array, slots: Array
+) -> Int:
     """Fill the arrays of a perfect hash of distinct words.
 
     Parameters
@@ -267,8 +275,8 @@ def _head(header: Array, pilots: Array, slots: Array, table: Array) -> Head:
 @_kernel
 def _find(
     head: Head, pilots: Array, slots: Array, table: Array,
-    keys: Array, lo: int, hi: int, columns: Array,
-) -> bool:  # fmt: skip
+    keys: Array, lo: Int, hi: Int, columns: Array,
+) -> Flag:  # fmt: skip
     """Set ``columns[:hi - lo]``, -1 for a key that is no word; whether all keys are words."""
     kind, width, low = head[1], np.uint64(head[2]), np.uint64(head[3])
     least = np.int64(0)
@@ -305,7 +313,7 @@ def _find(
 @_kernel
 def lookup(
     header: Array, pilots: Array, slots: Array, table: Array, keys: Array, columns: Array
-) -> int:
+) -> Int:
     """Find the column of every key.
 
     Parameters
@@ -332,7 +340,7 @@ def lookup(
 
 
 @_kernel
-def _group(offsets: Array, first: int, stop: int, lo: int, limit: int, ends: Array) -> Any:
+def _group(offsets: Array, first: Int, stop: Int, lo: Int, limit: Int, ends: Array) -> Any:
     """Copy the ends of the next maps; how many, and whether an offset that is none follows."""
     maps, hi = 0, lo
     while maps < ends.size and first + maps < stop:
@@ -347,42 +355,54 @@ def _group(offsets: Array, first: int, stop: int, lo: int, limit: int, ends: Arr
     return maps, False
 
 
+@_kernel
+def _reserve(array: Array, size: Int) -> Array:
+    return array if array.size >= size else np.empty(size, array.dtype)
+
+
 # Rows of a dense matrix
 
 
 @_kernel
-def _write_dense(
-    columns: Array, values: Array, lo: int, hi: int, origin: int,
-    skip_unknown: bool, first_wins: bool, seen: Array, row: Array,
-) -> bool:  # fmt: skip
-    """Write one map; False when it is bad. `seen` (a bit for each column) is zeros again after."""
-    good = True
-    for i in range(lo, hi):
-        column = columns[i - origin]
-        if column < 0:
-            good &= skip_unknown
-            continue
-        place = np.uint64(column)
-        bit = _U1 << (place & _U63)
-        before = seen[place >> _U6]
-        if before & bit != _U0:
-            good &= first_wins
-            continue
-        seen[place >> _U6] = before | bit
-        row[place] = values[i]
-    for i in range(lo, hi):
-        column = columns[i - origin]
-        if column >= 0:
-            seen[np.uint64(column) >> _U6] = _U0
-    return good
+def _write_rows(
+    columns: Array, values: Array, lo: Int, ends: Array, maps: Int, fill: Any, prefilled: Flag,
+    skip_unknown: Flag, first_wins: Flag, seen: Array, row: Int, out: Array,
+) -> Int:  # fmt: skip
+    """Write a group of maps; how many, up to a bad one. `seen` has a bit for each column."""
+    origin = lo
+    for m in range(maps):
+        hi = ends[m]
+        if not prefilled:
+            for c in range(out.shape[1]):
+                out[row + m, c] = fill
+        good = True
+        for i in range(lo, hi):
+            column = columns[i - origin]
+            if column < 0:
+                good &= skip_unknown
+                continue
+            place = np.uint64(column)
+            bit = _U1 << (place & _U63)
+            before = seen[place >> _U6]
+            if before & bit != _U0:
+                good &= first_wins
+                continue
+            seen[place >> _U6] = before | bit
+            out[row + m, place] = values[i]
+        for i in range(lo, hi):
+            seen[np.uint64(max(columns[i - origin], 0)) >> _U6] = _U0
+        if not good:
+            return m
+        lo = hi
+    return maps
 
 
 @_kernel
 def vectorize_dense(
     header: Array, pilots: Array, slots: Array, table: Array,
-    keys: Array, values: Array, offsets: Array, start: int, stop: int,
-    fill: Any, prefilled: bool, skip_unknown: bool, first_wins: bool, out: Array,
-) -> int:  # fmt: skip
+    keys: Array, values: Array, offsets: Array, start: Int, stop: Int,
+    fill: Any, prefilled: Flag, skip_unknown: Flag, first_wins: Flag, out: Array,
+) -> Int:  # fmt: skip
     """Write maps ``start .. stop - 1`` into the same rows of a dense matrix.
 
     Parameters
@@ -430,50 +450,35 @@ def vectorize_dense(
     row = start
     while row < stop:
         maps, broken = _group(offsets, row, stop, lo, limit, ends)
-        origin, last = lo, ends[maps - 1] if maps > 0 else lo
-        if last - origin > columns.size:
-            columns = np.empty(last - origin, np.int64)
-        _find(head, pilots, slots, table, keys, origin, last, columns)
-        for m in range(maps):
-            if not prefilled:
-                out[row] = fill
-            hi = ends[m]
-            if not _write_dense(
-                columns, values, lo, hi, origin, skip_unknown, first_wins, seen, out[row]
-            ):
-                return row
-            lo = hi
-            row += 1
-        if broken:
+        last = ends[maps - 1] if maps > 0 else lo
+        columns = _reserve(columns, last - lo)
+        _find(head, pilots, slots, table, keys, lo, last, columns)
+        written = _write_rows(
+            columns, values, lo, ends, maps, fill, prefilled,
+            skip_unknown, first_wins, seen, row, out,
+        )  # fmt: skip
+        row += written
+        if broken or written < maps:
             return row
+        lo = last
     return OK
 
 
 # Order: short rows by rank, narrow keys by a bitmap, wide keys by radix
 
 
-@_kernel
-def _reserve(array: Array, size: int) -> Array:
-    return array if array.size >= size else np.empty(size, array.dtype)
+@_inlined
+def _rank(items: Array, lo: Int, n: Int, local: Array, ranks: Array) -> Flag:
+    """Count for each of ``items[lo:lo + n]`` the smaller ones; whether no item repeats.
 
-
-@_kernel
-def _copy_padded(items: Array, start: int, n: int, local: Array) -> None:
-    """Copy ``items[start:start + n]``; what follows, up to a multiple of 8, is huge."""
-    for i in range(n):
-        local[i] = items[start + i]
-    for i in range(n, (n + 7) // 8 * 8):
-        local[i] = 2**31 - 1 if local.itemsize == 4 else 2**63 - 1
-
-
-@_kernel
-def _rank(local: Array, n: int, ranks: Array) -> bool:
-    """Count for each of n padded items the smaller ones; whether no item repeats.
-
-    Four items are compared with eight in one step, without branches and left-over items:
-    2.3 ns an entry for 20 entries, where one at a time took 4.1.
+    Four items are compared with eight in one step, without branches or left-over items, which
+    huge ones pad: 2.3 ns an entry for 20 entries, where one at a time takes 4.1.
     """
     padded = (n + 7) // 8 * 8
+    for i in range(n):
+        local[i] = items[lo + i]
+    for i in range(n, padded):
+        local[i] = 2**31 - 1 if local.itemsize == 4 else 2**63 - 1
     for i in range(padded):
         ranks[i] = 0
     for j in range(0, n, 4):
@@ -490,15 +495,21 @@ def _rank(local: Array, n: int, ranks: Array) -> bool:
     return total == n * (n - 1) // 2
 
 
-@_kernel
-def _survey(keys: Array, lo: int, n: int) -> Any:
-    """Smallest and largest of ``keys[lo:lo + n]``, and whether each is above the one before."""
-    least, most, ascending = keys[lo], keys[lo], True
+@_inlined
+def _ascends(items: Array, lo: Int, n: Int) -> Flag:
+    ascending = True
     for i in range(lo + 1, lo + n):
-        key = keys[i]
-        ascending &= keys[i - 1] < key
-        least, most = min(least, key), max(most, key)
-    return least, most, ascending
+        ascending &= items[i - 1] < items[i]
+    return ascending
+
+
+@_kernel
+def _survey(keys: Array, lo: Int, n: Int) -> Any:
+    """Smallest of ``keys[lo:lo + n]``, and the largest less the smallest."""
+    least, most = keys[lo], keys[lo]
+    for i in range(lo + 1, lo + n):
+        least, most = min(least, keys[i]), max(most, keys[i])
+    return np.uint64(least), np.uint64(most) - np.uint64(least)
 
 
 @_kernel
@@ -509,7 +520,7 @@ def _count_bits(x: Any) -> Any:
 
 
 @_kernel
-def _mark(keys: Array, lo: int, n: int, least: Any, span: Any) -> Any:
+def _mark(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
     """Bitmap of the keys less `least`, 32 to a word, each word above it the number of bits before.
 
     Returns the bitmap, and whether no key repeats.
@@ -533,7 +544,7 @@ def _marked_before(bitmap: Array, place: Any) -> Any:
 
 
 @_kernel
-def _bit_length(x: Any) -> int:
+def _bit_length(x: Any) -> Int:
     length = 0
     while x != _U0:
         x >>= _U1
@@ -559,7 +570,7 @@ def _scatter(source: Array, target: Array, shift: Any, mask: Any, place: Array) 
 
 
 @_kernel
-def _settle(keys: Array, lo: int, entries: Array, mask: Any) -> Any:
+def _settle(keys: Array, lo: Int, entries: Array, mask: Any) -> Any:
     """Finish the order of entries that is right but for close keys (insertion sort).
 
     Returns whether a key repeats, and whether this was given up as too long.
@@ -590,7 +601,7 @@ def _settle(keys: Array, lo: int, entries: Array, mask: Any) -> Any:
 
 
 @_kernel
-def _order_bytes(keys: Array, lo: int, entries: Array, other: Array) -> bool:
+def _order_bytes(keys: Array, lo: Int, entries: Array, other: Array) -> Flag:
     """Entry numbers by ascending key, a byte at a time; whether a key repeats."""
     n = entries.size
     own = keys[lo : lo + n].copy()
@@ -618,14 +629,18 @@ def _order_bytes(keys: Array, lo: int, entries: Array, other: Array) -> bool:
 
 
 @_kernel
-def _order_wide(keys: Array, lo: int, n: int, least: Any, span: Any, scratch: Array) -> Any:
-    """Order entries by key, equal keys by entry: ``scratch[:n] & mask`` are the entry numbers.
+def _order_wide(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
+    """Order entries by key, equal keys by entry.
 
     An entry is packed into one number, the leading bits of its key above its entry number, and
     these are sorted by their two or three leading digits; after that few neighbours are wrong.
 
-    Returns the mask, and whether a key repeats.
+    Returns an array that holds the entry numbers in its masked bits, the mask, and whether a
+    key repeats.
     """
+    # One allocation: the C library keeps it, where it gives two of them back to the system,
+    # whose fresh pages cost 4 ns an entry.
+    scratch = np.empty(2 * n, np.uint64)
     up = np.uint64(64 - max(1, _bit_length(span)))
     mask = (_U1 << np.uint64(_bit_length(np.uint64(n)))) - _U1
     bits = 8 if n < 4096 else 11
@@ -655,14 +670,14 @@ def _order_wide(keys: Array, lo: int, n: int, least: Any, span: Any, scratch: Ar
     repeated, given_up = _settle(keys, lo, entries, mask)
     if given_up:
         repeated = _order_bytes(keys, lo, entries, other)
-    return mask, repeated
+    return entries, mask, repeated
 
 
 # Rows of a CSR matrix
 
 
 @_kernel
-def _take_known(columns: Array, held: Array, ends: Array, maps: int, lo: int, skip: bool) -> Any:
+def _take_known(columns: Array, held: Array, ends: Array, maps: Int, lo: Int, skip: Flag) -> Any:
     """Close the gaps of unknown keys, and make the ends relative to the group.
 
     Returns the number of maps up to one with an unknown key that must not be skipped.
@@ -683,19 +698,31 @@ def _take_known(columns: Array, held: Array, ends: Array, maps: int, lo: int, sk
 
 
 @_kernel
-def _emit_ordered(
-    columns: Array, held: Array, lo: int, n: int, scratch: Array, mask: Any,
-    base: int, indices: Array, data: Array,
-) -> int:  # fmt: skip
-    """Write the first entry of every column in the order of `scratch`."""
+def _emit_long(
+    columns: Array, held: Array, lo: Int, n: Int, first_wins: Flag,
+    base: Int, indices: Array, data: Array,
+) -> Int:  # fmt: skip
+    """Write a row of many entries, or with repeated columns; how many entries, -1: a bad map."""
     room = min(indices.size, data.size)
+    least, span = _survey(columns, lo, n)
+    if n > _RANKED and n <= room - base and span >> _NARROW < np.uint64(n):
+        bitmap, single = _mark(columns, lo, n, least, span)
+        if single:
+            for i in range(lo, lo + n):
+                place = base + np.int64(_marked_before(bitmap, np.uint64(columns[i]) - least))
+                indices[place] = columns[i]
+                data[place] = held[i]
+            return n
+    entries, mask, repeated = _order_wide(columns, lo, n, least, span)
+    if repeated and not first_wins:
+        return -1
     place, last = base, np.int64(-1)
     for i in range(n):
-        entry = lo + np.int64(scratch[i] & mask)
+        entry = lo + np.int64(entries[i] & mask)
         column = np.int64(columns[entry])
         if column == last:
             continue
-        if place == room:
+        if place >= room:
             return -1
         indices[place] = column
         data[place] = held[entry]
@@ -705,55 +732,41 @@ def _emit_ordered(
 
 
 @_kernel
-def _emit_row(
-    columns: Array, held: Array, lo: int, n: int, first_wins: bool,
-    local: Array, ranks: Array, scratch: Array, base: int, indices: Array, data: Array,
-) -> int:  # fmt: skip
-    """Write one row by ascending column; the number of its entries, or -1 for a bad map."""
-    if n == 0:
-        return 0
-    fits = n <= min(indices.size, data.size) - base
-    least, most, ascending = _survey(columns, lo, n)
-    if ascending:
-        if not fits:
-            return -1
-        for i in range(n):
-            indices[base + i] = columns[lo + i]
-            data[base + i] = held[lo + i]
-        return n
-    if n <= _RANKED:
-        _copy_padded(columns, lo, n, local)
-        if _rank(local, n, ranks):
-            if not fits:
-                return -1
+def _emit_rows(
+    columns: Array, held: Array, ends: Array, maps: Int, first_wins: Flag,
+    local: Array, ranks: Array, row: Int, base: Int, indptr: Array, indices: Array, data: Array,
+) -> Any:  # fmt: skip
+    """Write a group of rows by ascending column; how many, up to a bad one, and their end."""
+    room = min(indices.size, data.size)
+    lo = 0
+    for m in range(maps):
+        n = ends[m] - lo
+        fits = n <= room - base
+        if fits and _ascends(columns, lo, n):
+            for i in range(n):
+                indices[base + i] = columns[lo + i]
+                data[base + i] = held[lo + i]
+        elif fits and n <= _RANKED and _rank(columns, lo, n, local, ranks):
             for i in range(n):
                 place = base + np.int64(ranks[i])
                 indices[place] = local[i]
                 data[place] = held[lo + i]
-            return n
-    low, span = np.uint64(least), np.uint64(most) - np.uint64(least)
-    if n > _RANKED and span >> _NARROW < np.uint64(n):
-        bitmap, single = _mark(columns, lo, n, low, span)
-        if single:
-            if not fits:
-                return -1
-            for i in range(lo, lo + n):
-                place = base + np.int64(_marked_before(bitmap, np.uint64(columns[i]) - low))
-                indices[place] = columns[i]
-                data[place] = held[i]
-            return n
-    mask, repeated = _order_wide(columns, lo, n, low, span, scratch)
-    if repeated and not first_wins:
-        return -1
-    return _emit_ordered(columns, held, lo, n, scratch, mask, base, indices, data)
+        else:
+            n = _emit_long(columns, held, lo, n, first_wins, base, indices, data)
+            if n < 0:
+                return m, base
+        base += n
+        indptr[row + m + 1] = base
+        lo = ends[m]
+    return maps, base
 
 
 @_kernel
 def vectorize_csr(
     header: Array, pilots: Array, slots: Array, table: Array,
-    keys: Array, values: Array, offsets: Array, start: int, stop: int,
-    skip_unknown: bool, first_wins: bool, base: int, indptr: Array, indices: Array, data: Array,
-) -> tuple[int, int]:  # fmt: skip
+    keys: Array, values: Array, offsets: Array, start: Int, stop: Int,
+    skip_unknown: Flag, first_wins: Flag, base: Int, indptr: Array, indices: Array, data: Array,
+) -> tuple[Int, Int]:  # fmt: skip
     """Write maps ``start .. stop - 1`` as rows of a canonical CSR matrix.
 
     Parameters
@@ -792,7 +805,9 @@ def vectorize_csr(
     head = _head(header, pilots, slots, table)
     if head[0] != OK:
         return head[0], base
-    if start < 0 or base < 0 or stop > offsets.size - 1 or stop > indptr.size - 1:
+    if start < 0 or stop > offsets.size - 1 or stop > indptr.size - 1:
+        return MISMATCH, base
+    if not 0 <= base <= min(indices.size, data.size):
         return MISMATCH, base
     if indices.itemsize == 4 and head[2] > 1 << 31:
         return MISMATCH, base
@@ -805,7 +820,6 @@ def vectorize_csr(
     columns = np.empty(_GROUP_ENTRIES, indices.dtype)
     held = np.empty(_GROUP_ENTRIES, values.dtype)
     local, ranks = np.empty(_RANKED, indices.dtype), np.empty(_RANKED, indices.dtype)
-    scratch = np.empty(2 * _RANKED, np.uint64)
     row = start
     while row < stop:
         maps, broken = _group(offsets, row, stop, lo, limit, ends)
@@ -821,21 +835,11 @@ def vectorize_csr(
             whole = _take_known(columns, held, ends, maps, lo, skip_unknown)
             broken |= whole < maps
             maps = whole
-        first = 0
-        for m in range(maps):
-            n = ends[m] - first
-            if n > _RANKED:
-                scratch = _reserve(scratch, 2 * n)
-            n = _emit_row(
-                columns, held, first, n, first_wins, local, ranks, scratch, base, indices, data
-            )
-            if n < 0:
-                return row, base
-            base += n
-            indptr[row + 1] = base
-            first = ends[m]
-            row += 1
-        if broken:
+        written, base = _emit_rows(
+            columns, held, ends, maps, first_wins, local, ranks, row, base, indptr, indices, data
+        )
+        row += written
+        if broken or written < maps:
             return row, base
         lo = last
     return OK, base
@@ -845,55 +849,33 @@ def vectorize_csr(
 
 
 @_kernel
-def _order_map(
-    keys: Array, values: Array, lo: int, n: int, first_wins: bool,
-    local: Array, ranks: Array, scratch: Array, base: int, out: Array,
-) -> int:  # fmt: skip
-    """Write the values of one map by ascending key; how many, or -1 for a bad map."""
-    if n == 0:
-        return 0
+def _order_long(
+    keys: Array, values: Array, lo: Int, n: Int, first_wins: Flag, base: Int, out: Array
+) -> Int:
+    """Write a map of many entries, or with repeated keys; how many entries, -1: a bad map."""
+    least, span = _survey(keys, lo, n)
     fits = n <= out.size - base
-    least, most, ascending = _survey(keys, lo, n)
-    if ascending:
-        if not fits:
-            return -1
-        for i in range(n):
-            out[base + i] = values[lo + i]
-        return n
-    if n <= _RANKED:
-        _copy_padded(keys, lo, n, local)
-        if _rank(local, n, ranks):
-            if not fits:
-                return -1
-            for i in range(n):
-                out[base + ranks[i]] = values[lo + i]
-            return n
-    low, span = np.uint64(least), np.uint64(most) - np.uint64(least)
-    if n > _RANKED and span >> _NARROW < np.uint64(n):
-        bitmap, single = _mark(keys, lo, n, low, span)
+    if fits and n > _RANKED and span >> _NARROW < np.uint64(n):
+        bitmap, single = _mark(keys, lo, n, least, span)
         if single:
-            if not fits:
-                return -1
             for i in range(lo, lo + n):
-                place = np.int64(_marked_before(bitmap, min(np.uint64(keys[i]) - low, span)))
+                place = np.int64(_marked_before(bitmap, min(np.uint64(keys[i]) - least, span)))
                 out[base + min(place, n - 1)] = values[i]
             return n
-    mask, repeated = _order_wide(keys, lo, n, low, span, scratch)
-    if not repeated:
-        if not fits:
-            return -1
+    entries, mask, repeated = _order_wide(keys, lo, n, least, span)
+    if fits and not repeated:
         for i in range(n):
-            out[base + i] = values[lo + np.int64(scratch[i] & mask)]
+            out[base + i] = values[lo + np.int64(entries[i] & mask)]
         return n
     if not first_wins:
         return -1
-    place, last = base, keys[lo]
+    place, last = base, np.int64(0)
     for i in range(n):
-        entry = lo + np.int64(scratch[i] & mask)
+        entry = lo + np.int64(entries[i] & mask)
         key = keys[entry]
         if i > 0 and key == last:
             continue
-        if place == out.size:
+        if place >= out.size:
             return -1
         out[place] = values[entry]
         place += 1
@@ -903,9 +885,9 @@ def _order_map(
 
 @_kernel
 def order_dense(
-    keys: Array, values: Array, offsets: Array, start: int, stop: int, first_wins: bool,
-    base: int, out_offsets: Array, out: Array,
-) -> tuple[int, int]:  # fmt: skip
+    keys: Array, values: Array, offsets: Array, start: Int, stop: Int, first_wins: Flag,
+    base: Int, out_offsets: Array, out: Array,
+) -> tuple[Int, Int]:  # fmt: skip
     """Write the values of maps ``start .. stop - 1`` by ascending key.
 
     Parameters
@@ -934,7 +916,9 @@ def order_dense(
     end : int
         Where the last written map ends.
     """
-    if start < 0 or base < 0 or stop > offsets.size - 1 or stop > out_offsets.size - 1:
+    if start < 0 or stop > offsets.size - 1 or stop > out_offsets.size - 1:
+        return MISMATCH, base
+    if not 0 <= base <= out.size:
         return MISMATCH, base
     if start >= stop:
         return OK, base
@@ -942,17 +926,22 @@ def order_dense(
     if lo < 0 or lo > limit:
         return start, base
     local, ranks = np.empty(_RANKED, np.int64), np.empty(_RANKED, np.int64)
-    scratch = np.empty(2 * _RANKED, np.uint64)
     for row in range(start, stop):
         hi = offsets[row + 1]
         if hi < lo or hi > limit:
             return row, base
         n = hi - lo
-        if n > _RANKED:
-            scratch = _reserve(scratch, 2 * n)
-        n = _order_map(keys, values, lo, n, first_wins, local, ranks, scratch, base, out)
-        if n < 0:
-            return row, base
+        fits = n <= out.size - base
+        if fits and _ascends(keys, lo, n):
+            for i in range(n):
+                out[base + i] = values[lo + i]
+        elif fits and n <= _RANKED and _rank(keys, lo, n, local, ranks):
+            for i in range(n):
+                out[base + ranks[i]] = values[lo + i]
+        else:
+            n = _order_long(keys, values, lo, n, first_wins, base, out)
+            if n < 0:
+                return row, base
         base += n
         out_offsets[row + 1] = base
         lo = hi
@@ -973,7 +962,7 @@ def _probe(table: Array, shift: Any, multiplier: Any, key: Any, empty: Any) -> A
 
 
 @_kernel
-def distinct(keys: Array, multiplier: int) -> Array:
+def distinct(keys: Array, multiplier: Int) -> Array:
     """Find the distinct keys.
 
     Parameters
