@@ -6,18 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbmapops._dispatch import (
-    call_csr,
-    call_dense,
-    check_out,
-    checked,
-    choose,
-    ordered,
-    place_row,
-    small_map,
-)
+from nbmapops._calls import call_csr, call_dense, checked, choose, place_row, small_map
 from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, comparable, policy_of
 from nbmapops._scalars import kind_of
+from nbmapops._stages import check_out, ordered
 from nbmapops.errors import show
 
 if TYPE_CHECKING:

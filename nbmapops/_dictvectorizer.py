@@ -10,7 +10,7 @@ import numpy as np
 
 from nbmapops._arrays import TextKeys, int_array, readonly
 from nbmapops._batch import MapBatch, map_numbers
-from nbmapops._dispatch import call_csr, call_dense, choose, known_columns
+from nbmapops._calls import call_csr, call_dense, choose, known_columns
 from nbmapops._fallback import QUICK_ROW, quick_row
 from nbmapops._inputs import read_input, whole
 from nbmapops._maps import MapReader

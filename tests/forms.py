@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from nbmapops import MapBatch, _dictwalk, _dispatch, _maps
+from nbmapops import MapBatch, _calls, _dictwalk, _maps, _stages
 
 from .reference import INT64_MAX, Entry, Refusal, Rows
 from .strategies import DTYPES, Maps, Pairs
@@ -233,15 +233,15 @@ def map_arguments(batch: Maps) -> Iterator[tuple[str, Arguments]]:
 
 def _patched(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     if name == "small blocks of rows":
-        monkeypatch.setattr(_dispatch, "BLOCK_ENTRIES", 2)
-        monkeypatch.setattr(_dispatch, "BLOCK_BYTES", 16)
+        monkeypatch.setattr(_stages, "BLOCK_ENTRIES", 2)
+        monkeypatch.setattr(_stages, "BLOCK_BYTES", 16)
     if name == "small chunks of dicts":
         monkeypatch.setattr(_maps, "CHUNK_ENTRIES", 3)
         monkeypatch.setattr(_maps, "CHUNK_MAPS", 2)
         monkeypatch.setattr(_maps, "_GENERATOR_MAPS", 3)
     if name == "kernels for one map":
-        monkeypatch.setattr(_dispatch, "SMALL_MAP", -1)
-        monkeypatch.setattr(_dispatch, "QUICK_MAP", -1)
+        monkeypatch.setattr(_calls, "SMALL_MAP", -1)
+        monkeypatch.setattr(_calls, "QUICK_MAP", -1)
     if name == "dicts in plain Python":
         monkeypatch.setattr(_dictwalk, "available", lambda: False)
 

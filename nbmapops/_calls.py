@@ -1,0 +1,167 @@
+"""What a call of an operator does with its input: one small map, a batch, or maps to read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from nbmapops._batch import MapBatch, entries_of, key_kind, map_of_entry, value_kind
+from nbmapops._dispatch import implementation, place_rows
+from nbmapops._fallback import one_map
+from nbmapops._inputs import Input, read_input, whole
+from nbmapops._maps import MapReader, kernels_loaded
+from nbmapops._plan import SMALL_VOCABULARY
+from nbmapops._scalars import items_of, kinds_of_map
+from nbmapops._stages import (
+    Parts,
+    Source,
+    all_bits_zero,
+    allocate,
+    check_out,
+    csr_of_reader,
+    csr_parts,
+    dense_rows,
+    ordered,
+    place_csr,
+    prepare,
+    source_of,
+)
+
+if TYPE_CHECKING:
+    from nbmapops._plan import Plan
+    from nbmapops._scalars import Array
+
+# Up to here one map runs in plain Python: 80 us, where the first use of a kernel takes 600 ms.
+SMALL_MAP = 1 << 10
+# The same once the kernels are loaded: a call of one takes 40 us, whatever the map.
+QUICK_MAP = 1 << 6
+
+
+def choose(plans: dict[str, Plan], operator: str, call: tuple[Any, Any, Any]) -> tuple[Plan, Input]:
+    """Read what an operator was called with, and choose the plan for its kind of key."""
+    expected = next(iter(plans)) if len(plans) == 1 else None
+    given = read_input(operator, *call, expected)
+    if expected is None:
+        given = whole(given, operator, None)
+        assert isinstance(given.source, MapBatch)
+        expected = key_kind(given.source)
+    return plans[expected], given
+
+
+def checked(plan: Plan, given: Input) -> tuple[MapBatch, Source]:
+    """Return the whole batch; where a map cannot be read, raise the first error of all maps."""
+    given = whole(given, plan.operator, plan.key_kind)
+    batch = given.source
+    assert isinstance(batch, MapBatch)
+    source = source_of(plan, batch)
+    if given.bad is not None:
+        if plan.form == "DENSE":
+            ordered(plan, batch, source)
+        else:
+            place_csr(plan, prepare(plan, batch, source), source, None, 1)
+        raise given.bad.error
+    return batch, source
+
+
+def call_dense(plan: Plan, given: Input, out: Any, threads: int) -> Array:
+    """Return the dense result for VOCABULARY and SPARSE: (B, width), or (width,) for one map."""
+    found = small_map(plan, given)
+    if found is not None:
+        return place_row(plan, *found, out, given)
+    batch, source = checked(plan, given)
+    rows = dense_rows(plan, batch, source, out, threads, one=given.one)
+    if out is not None:
+        return cast("Array", out)
+    return cast("Array", rows[0]) if given.one else rows
+
+
+def call_csr(plan: Plan, given: Input, index_dtype: Any, threads: int) -> Any:
+    """Return the sparse result for VOCABULARY and SPARSE."""
+    # Only the whole batch tells whether its type of value is among those of the ONNX-ML text.
+    if isinstance(given.source, MapReader) and threads == 1 and not plan.policy.spec_types:
+        parts = csr_of_reader(plan, given.source, index_dtype)
+    else:
+        batch, source = checked(plan, given)
+        parts = csr_parts(plan, batch, source, index_dtype, threads)
+    rows = len(parts.indptr) - 1
+    matrix = csr_array_of(parts, (rows, plan.width))
+    if plan.vocabulary is None or plan.vocabulary.copies is None:
+        return matrix
+    later, first = plan.vocabulary.copies
+    column_of = np.arange(plan.width)
+    column_of[later] = first
+    matrix = matrix[:, column_of]
+    matrix.sort_indices()
+    return matrix
+
+
+def known_columns(plan: Plan, batch: MapBatch) -> Array:
+    """Return the column of each entry of a batch, -1 for an unknown key."""
+    from nbmapops import kernels
+
+    if len(batch._values) and key_kind(batch) != plan.key_kind:
+        source_of(plan, batch).fail(map_of_entry(batch, 0))
+    keys, index = place_rows(plan, batch)
+    columns = np.empty(len(keys), np.int64)
+    kernels.lookup(*index, keys, columns)
+    return columns
+
+
+# ------------------------------------------------------------------------------- one map
+def small_map(plan: Plan, given: Input) -> tuple[list[int], list[Any], str] | None:
+    """Run one small map in plain Python; None where the kernels are the better way."""
+    source = given.source
+    if not given.one or given.bad is not None:
+        return None
+    words = plan.vocabulary is not None and plan.key_kind == "int64" and plan.width
+    size = len(source.values) if isinstance(source, MapBatch) else len(source)  # type: ignore[arg-type]
+    most = QUICK_MAP if kernels_loaded() else SMALL_MAP
+    if size > most or words > SMALL_VOCABULARY:
+        return None
+    where = f"{plan.operator}: map 0"
+    batch_kind = value_kind(source) if isinstance(source, MapBatch) else None
+    keys, values = (
+        entries_of(source, 0) if isinstance(source, MapBatch) else items_of(where, source)
+    )
+    _, kind = kinds_of_map(where, keys, values, plan.key_kind, batch_kind)
+    implementation(plan, kind or "float64")
+    return one_map(plan, 0, keys, values, batch_kind)
+
+
+def place_row(
+    plan: Plan, columns: list[int], values: list[Any], kind: str, out: Any, given: Input
+) -> Array:
+    """Return the row of one map."""
+    fill = plan.fill_for(kind)
+    shape = (len(values) if plan.form == "DENSE" else plan.width,)
+    if out is not None:
+        batch = given.source if isinstance(given.source, MapBatch) else None
+        row = check_out(plan, out, shape, kind, batch)
+        row[:] = fill
+    elif kind == "string" or not all_bits_zero(fill, kind):
+        row = allocate(plan, shape, kind, zeros=False)
+        row[:] = fill
+    else:
+        row = allocate(plan, shape, kind, zeros=True)
+    cells: Any = row if kind == "string" else memoryview(row)  # type: ignore[arg-type]
+    for column, value in zip(columns, values, strict=True):
+        cells[column] = value
+    if plan.vocabulary is not None and plan.vocabulary.copies is not None:
+        later, first = plan.vocabulary.copies
+        row[later] = row[first]
+    return row
+
+
+def csr_array_of(parts: Parts, shape: tuple[int, int]) -> Any:
+    """Return the parts as a canonical scipy.sparse.csr_array, without a copy."""
+    try:
+        from scipy.sparse import csr_array
+    except ImportError as error:
+        raise ImportError("csr needs SciPy: pip install 'nbmapops[sparse]'") from error
+    matrix = csr_array(shape, dtype=parts.data.dtype)
+    # The constructor that takes the arrays would narrow int64 indices that somebody asked for.
+    matrix.data, matrix.indices, matrix.indptr = parts
+    matrix.has_sorted_indices = True
+    matrix.has_canonical_format = True
+    return matrix
