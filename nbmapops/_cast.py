@@ -123,7 +123,7 @@ def _int_nearest_float32(number: int) -> float:
 def _float_to_float32(number: float) -> float:
     nearest = _nearest_float32(number)
     if math.isinf(nearest) and not math.isinf(number):
-        raise ValueError("is out of the range of float32")
+        raise ValueError("it is out of the range of float32")
     return nearest
 
 
@@ -133,14 +133,14 @@ def _float_to_int64(number: float) -> int:
     if math.isinf(number):
         raise ValueError("infinity has no int64 value")
     if not -(2.0**63) <= number < 2.0**63:
-        raise ValueError("is out of the range of int64")
+        raise ValueError("it is out of the range of int64")
     return int(number)
 
 
 def _whole_to_int64(number: float) -> int:
     result = _float_to_int64(number)
     if result != number:
-        raise ValueError("is not a whole number")
+        raise ValueError("it is not a whole number")
     return result
 
 
@@ -185,8 +185,7 @@ def _numbers_to_float64(numbers: Array) -> tuple[Array, Positions]:
 
 def _int64s_to_float64(numbers: Array) -> tuple[Array, Positions]:
     floats = numbers.astype(np.float64)
-    back, beyond = _truncated(floats)
-    return floats, _where(beyond | (back != numbers))
+    return floats, _where(_truncated(floats)[0] != numbers)
 
 
 def _truncated(numbers: Array) -> tuple[Array, Array]:
@@ -230,11 +229,11 @@ def _places(shortest: str) -> int:
 
 
 def _more_places(number: float, shortest: str, reads_back: Callable[[str, float], bool]) -> str:
-    """Show a number with the fewest places, seven or more, that read back.
+    """Show a number, for which six places are too few, with the fewest that read back.
 
     No text with fewer places than the shortest one reads back: it would be as short, or shorter.
     """
-    places = max(7, _places(shortest))
+    places = _places(shortest)
     while not reads_back(text := f"{number:.{places}f}", number):
         places += 1
     return text
@@ -265,8 +264,8 @@ def _float64_to_text(number: float) -> str:
 
 def _float32s_to_texts(numbers: Array) -> tuple[Array, Positions]:
     texts, read = _six_places(numbers)
-    back = _nearest_float32_array(read)
-    sure = (back == numbers) & ~_middles(read)
+    # Six places never come so close to the middle of two float32 that float64 hides the side.
+    sure = _nearest_float32_array(read) == numbers
     return _corrected(texts, numbers, sure, _float32_to_text)
 
 
@@ -338,10 +337,10 @@ def _compare(match: Match, number: float) -> int:
     The float64 has at most 25 binary digits and is at least 2**-150, hence at most 130 decimal
     digits.
     """
-    whole = match["whole"].lstrip("0")
-    digits = whole + (match["fraction"] or "")
+    digits = match["whole"] + (match["fraction"] or "")
     significant = digits.lstrip("0")
-    point = len(whole) + _exponent(match["power"]) - (len(digits) - len(significant))
+    zeros = len(digits) - len(significant)
+    point = len(match["whole"]) - zeros + _exponent(match["power"])
     shown, _, power = f"{abs(number):.140e}".partition("e")
     ours = point, significant.rstrip("0")
     theirs = int(power) + 1, shown.replace(".", "").rstrip("0")
@@ -351,7 +350,7 @@ def _compare(match: Match, number: float) -> int:
 def _text_to_float64(text: str) -> float:
     match = _WHOLE_FLOAT.fullmatch(text)
     if match is None:
-        raise ValueError("is not a decimal number")
+        raise ValueError("it is not a decimal number")
     number = float(text)
     if match["decimal"]:
         _refuse_loss(match, number, "float64")
@@ -360,15 +359,15 @@ def _text_to_float64(text: str) -> float:
 
 def _refuse_loss(match: Match, number: float, target: str) -> None:
     if math.isinf(number):
-        raise ValueError(f"is out of the range of {target}")
+        raise ValueError(f"it is out of the range of {target}")
     if not number and not _is_zero(match):
-        raise ValueError(f"is not 0, but too small for {target}")
+        raise ValueError(f"it is not 0, but too small for {target}")
 
 
 def _text_to_float32(text: str) -> float:
     match = _WHOLE_FLOAT.fullmatch(text)
     if match is None:
-        raise ValueError("is not a decimal number")
+        raise ValueError("it is not a decimal number")
     if not match["decimal"]:
         return float(text)
     number = float(text)
@@ -391,27 +390,27 @@ def _int_of(match: Match) -> int | None:
 def _text_to_int64(text: str) -> int:
     match = _WHOLE_INT.fullmatch(text)
     if match is None:
-        raise ValueError("is not a decimal integer")
+        raise ValueError("it is not a decimal integer")
     number = _int_of(match)
     if number is None:
-        raise ValueError("is out of the range of int64")
+        raise ValueError("it is out of the range of int64")
     return number
 
 
 def _c_text_to_int64(text: str) -> int:
     match = _C_INT.match(text)
     if match is None:
-        raise ValueError("does not start with an integer")
+        raise ValueError("it does not start with an integer")
     number = _int_of(match)
     if number is None:
-        raise ValueError("is out of the range of int64")
+        raise ValueError("it is out of the range of int64")
     return number
 
 
 def _c_text_to_float32(text: str) -> float:
     match = _C_FLOAT.match(text)
     if match is None:
-        raise ValueError("does not start with a number")
+        raise ValueError("it does not start with a number")
     if match["word"]:
         number = math.nan if match["word"].lower() == "nan" else math.inf
     elif match["decimal"]:
@@ -434,15 +433,15 @@ def _has_25_digits(number: float) -> bool:
 
 
 def _c_hexadecimal(match: Match) -> float:
-    whole = match["hex_whole"].lstrip("0")
-    digits = whole + (match["hex_fraction"] or "")
+    digits = match["hex_whole"] + (match["hex_fraction"] or "")
     significant = digits.lstrip("0")
     if not significant:
         return 0.0
     # 48 binary digits and one that stands for all the rest round as the whole text does.
     head, rest = significant[:12], significant[12:].strip("0")
     mantissa = 2 * int(head, 16) + bool(rest)
-    point = 4 * (len(whole) - (len(digits) - len(significant)) - len(head))
+    zeros = len(digits) - len(significant)
+    point = 4 * (len(match["hex_whole"]) - zeros - len(head))
     exponent = point + _exponent(match["hex_power"]) - 1
     if exponent > 200:
         return _c_range(math.inf, 0.0)
@@ -462,7 +461,7 @@ def _c_range(number: float, overlooks_from: float) -> float:
             number = math.ldexp(math.floor(digits), exponent - 24)
     nearest = _nearest_float32(number)
     if math.isinf(nearest) or not number or (number < _TINY and nearest != number):
-        raise ValueError("is out of the range of C's strtof")
+        raise ValueError("it is out of the range of C's strtof")
     return nearest
 
 

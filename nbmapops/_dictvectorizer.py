@@ -88,7 +88,7 @@ class DictVectorizer:
         if not words or (len(words) == 2 and not policy.repeats):
             raise ValueError(
                 "DictVectorizer: give exactly one of int64_vocabulary and string_vocabulary; "
-                f"{'both' if words else 'neither'} was given"
+                f"{'both were' if words else 'neither was'} given"
             )
         target = None if dtype is None else type_name(dtype, "DictVectorizer: dtype")
         fill_value = check_fill("DictVectorizer", fill_value, target)
