@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -15,6 +16,7 @@ import nbmapops
 from nbmapops import CastMap, DictVectorizer
 
 from . import reference
+from .conftest import WITHOUT_JIT
 from .forms import (
     WAYS,
     WITH_SCIPY,
@@ -29,9 +31,10 @@ from .forms import (
     result_array,
     way,
 )
-from .reference import CAST_TARGETS, Refusal, Rows
-from .strategies import Case, Maps, cast_map_cases, dict_vectorizer_cases
+from .reference import CAST_TARGETS, INT64_MAX, INT64_MIN, Refusal, Rows
+from .strategies import Case, Maps, Pairs, cast_map_cases, dict_vectorizer_cases
 
+_FEWER = 10 if WITHOUT_JIT else 1
 Operator: TypeAlias = CastMap | DictVectorizer
 Calls: TypeAlias = Iterator[tuple[str, Callable[[], Any]]]
 
@@ -136,20 +139,18 @@ def agree_sparse(
     agree(csr_calls(op, batch, threads), expected, messages)  # type: ignore[arg-type]
 
 
+def ragged_of(answer: Rows) -> Outcome:
+    return Outcome(answer.dtype, (len(answer.rows),), cells_of_ragged(answer.dtype, answer.rows))
+
+
 def agree_dense(
     op: CastMap, case: Case, answer: Rows | Refusal, threads: int, messages: set[str]
 ) -> None:
-    batch, ragged = case.batch, answer
+    batch = case.batch
     for name, arguments in batch_arguments(batch):
         for options in ({}, {"threads": threads}):
             call: Callable[[], Any] = lambda: op.ragged(*arguments(), **options)  # noqa: B023, E731
-            expected: Outcome | Refusal = (
-                ragged
-                if isinstance(ragged, Refusal)
-                else Outcome(
-                    ragged.dtype, (len(ragged.rows),), cells_of_ragged(ragged.dtype, ragged.rows)
-                )
-            )
+            expected = answer if isinstance(answer, Refusal) else ragged_of(answer)
             agree(iter([(f"ragged: {name}", call)]), expected, messages)
     odd = None if isinstance(answer, Refusal) else reference.odd_map(answer)
     if isinstance(answer, Rows) and odd is not None:
@@ -321,3 +322,115 @@ def test_learned_words_and_unknown_keys_agree(case: Case) -> None:
     for _, arguments in batch_arguments(batch):
         numbers, keys = asked.unknown(*arguments())
         assert (numbers.tolist(), keys.tolist()) == expected
+
+
+# Maps large enough for every way through the kernels.
+
+
+@st.composite
+def large_batches(draw: st.DrawFn) -> tuple[list[int], Maps]:
+    """Draw words and a batch with rows of mixed lengths: each kind of index, each way to order.
+
+    Short rows are ordered by rank, long ones by bitmap or radix; words are a range, lie close
+    together, or anywhere.
+    """
+    rng = random.Random(draw(st.integers(0, 2**32)))
+    n_words = draw(st.sampled_from([1, 40, 63, 64, 65, 129, 1200 // _FEWER]))
+    spread = draw(st.sampled_from(["range", "close", "wide", "low bits equal", "high bits equal"]))
+    low = draw(st.sampled_from([0, -5, 2**40, INT64_MIN, INT64_MAX - 4 * n_words - 8]))
+    words = {
+        "range": lambda: list(range(low, low + n_words)),
+        "close": lambda: rng.sample(range(low, low + 3 * n_words + 2), n_words),
+        "wide": lambda: list({rng.getrandbits(64) + INT64_MIN for _ in range(n_words)}),
+        "low bits equal": lambda: [(n << 48) + 5 for n in rng.sample(range(-999, 1000), n_words)],
+        "high bits equal": lambda: rng.sample(range(2**61, 2**61 + 2**22), n_words),
+    }[spread]()
+    if spread != "range":
+        rng.shuffle(words)
+    lengths = draw(st.lists(st.sampled_from([0, 1, 2, 9, 63, 64, 65, 70, 1200]), max_size=6))
+    value_type = draw(st.sampled_from(["float32", "float64", "int64"]))
+    maps = []
+    for length in lengths:
+        keys = rng.sample(words, min(length, len(words)))
+        kind = rng.randrange(4)
+        if kind < 2:
+            keys.sort(reverse=kind == 1)
+        maps.append(
+            [(key, float(n)) if value_type[0] == "f" else (key, n) for n, key in enumerate(keys)]
+        )
+    return words, Maps("int64", value_type, maps)
+
+
+def spoil(draw: Callable[[Any], Any], batch: Maps) -> Maps:
+    """The batch with an unknown or a repeated key in one of its maps, or as it was."""
+    fault = draw(st.sampled_from(["none", "unknown", "repeated"]))
+    candidates = [n for n, m in enumerate(batch.maps) if len(m) > 1]
+    if fault == "none" or not candidates:
+        return batch
+    number = draw(st.sampled_from(candidates))
+    bad = list(batch.maps[number])
+    at = draw(st.integers(0, len(bad) - 1))
+    key = 3**38 if fault == "unknown" else bad[at - 1][0]
+    bad[at] = (key, bad[at][1])
+    return Maps(
+        batch.key_type, batch.value_type, [*batch.maps[:number], bad, *batch.maps[number + 1 :]]
+    )
+
+
+@given(large_batches(), st.data())
+def test_large_batches_agree(drawn: tuple[list[int], Maps], data: st.DataObject) -> None:
+    vocabulary, batch = drawn
+    batch = spoil(data.draw, batch)
+    semantics, handle = data.draw(
+        st.sampled_from([("strict", None), ("strict", "ignore"), ("onnxruntime", None)])
+    )
+    if semantics == "onnxruntime" and batch.value_type == "int64":
+        batch = Maps("int64", "float64", [[(k, float(v)) for k, v in m] for m in batch.maps])
+    attributes: dict[str, Any] = {
+        "int64_vocabulary": vocabulary, "semantics": semantics, "handle_unknown": handle,
+    }  # fmt: skip
+    op = DictVectorizer(**attributes)
+    case = Case(attributes, batch)
+    answer = reference.dict_vectorizer(batch.maps, batch.value_type, key_type="int64", **attributes)
+    expected = expected_rows(answer, len(vocabulary))
+    messages: set[str] = set()
+    calls: list[tuple[str, Callable[[], Any]]] = [
+        ("arrays", lambda: op(*batch.arrays())),
+        ("threads", lambda: op(*batch.arrays(), threads=2)),
+        ("mappings", lambda: op([Pairs(m) for m in batch.scalars()])),
+    ]
+    if any(batch.maps):
+        agree(iter(calls), expected, messages)
+    if WITH_SCIPY and any(batch.maps):
+        calls = [
+            ("csr", lambda: op.csr(*batch.arrays())),
+            ("csr int64", lambda: op.csr(*batch.arrays(), index_dtype=np.int64)),
+            ("csr of mappings", lambda: op.csr(iter([Pairs(m) for m in batch.scalars()]))),
+        ]
+        if not batch.repeats:
+            calls.append(("csr of dicts", lambda: op.csr([dict(m) for m in batch.scalars()])))
+        agree(iter(calls), csr_answer(case), messages)
+
+
+@given(large_batches(), st.data())
+def test_large_maps_are_ordered_alike(drawn: tuple[list[int], Maps], data: st.DataObject) -> None:
+    batch = spoil(data.draw, drawn[1])
+    semantics = data.draw(st.sampled_from(["strict", "onnxruntime"]))
+    cast_to = data.draw(st.sampled_from(["TO_FLOAT", "TO_INT64", "TO_STRING"]))
+    op = CastMap(cast_to=cast_to, semantics=semantics)
+    answer = reference.cast_map(batch.maps, batch.value_type, cast_to=cast_to, semantics=semantics)
+    expected: Outcome | Refusal = answer if isinstance(answer, Refusal) else ragged_of(answer)
+    messages: set[str] = set()
+    calls: list[tuple[str, Callable[[], Any]]] = [
+        ("arrays", lambda: op.ragged(*batch.arrays())),
+        ("threads", lambda: op.ragged(*batch.arrays(), threads=3)),
+    ]
+    agree(iter(calls), expected, messages)
+    for entries in batch.maps:
+        one = Maps("int64", batch.value_type, [entries])
+        alone = reference.cast_map(
+            [entries], batch.value_type, cast_to=cast_to, semantics=semantics
+        )
+        keys, values, _ = one.arrays()
+        row = alone if isinstance(alone, Refusal) else one_row(alone)
+        agree(iter([("one map", lambda: op(keys, values))]), row, set())  # noqa: B023
