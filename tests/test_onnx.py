@@ -1,0 +1,312 @@
+"""The ONNX adapter against onnx, onnxruntime and skl2onnx themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nbmapops
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+import onnx
+import onnx.helper as h
+import onnxruntime
+from onnx import TensorProto as T
+from onnx.reference import ReferenceEvaluator
+
+from nbmapops.onnx import MapSession, from_node, reference_ops
+
+from .ort_capi import MapRunner
+
+TYPES = {"float": T.FLOAT, "double": T.DOUBLE, "int64": T.INT64, "string": T.STRING}
+DOMAIN = "ai.onnx.ml"
+
+
+def map_input(name: str, key: str, value: str) -> Any:
+    return h.make_value_info(
+        name, h.make_map_type_proto(TYPES[key], h.make_tensor_type_proto(TYPES[value], []))
+    )
+
+
+def model_of(nodes: list[Any], inputs: list[Any], outputs: list[Any]) -> Any:
+    return h.make_model(
+        h.make_graph(nodes, "graph", inputs, outputs),
+        opset_imports=[h.make_opsetid("", 18), h.make_opsetid(DOMAIN, 1)],
+        ir_version=9,
+    )
+
+
+def tensor(name: str, kind: str, shape: Any = None) -> Any:
+    return h.make_tensor_value_info(name, TYPES[kind], shape)
+
+
+def operator_model(op: str, key: str, value: str, result: str, **attributes: Any) -> Any:
+    node = h.make_node(op, ["x"], ["y"], domain=DOMAIN, **attributes)
+    return model_of([node], [map_input("x", key, value)], [tensor("y", result)])
+
+
+# ------------------------------------------------------------------------------- from_node
+def test_from_node_takes_every_attribute() -> None:
+    node = h.make_node(
+        "CastMap", ["x"], ["y"], domain=DOMAIN, cast_to="TO_STRING", map_form="SPARSE", max_map=3
+    )
+    assert from_node(node) == nbmapops.CastMap(cast_to="TO_STRING", map_form="SPARSE", max_map=3)
+    node = h.make_node("DictVectorizer", ["x"], ["y"], domain=DOMAIN, string_vocabulary=["é", ""])
+    assert from_node(node, handle_unknown="ignore") == nbmapops.DictVectorizer(
+        string_vocabulary=["é", ""], handle_unknown="ignore"
+    )
+    node = h.make_node("DictVectorizer", ["x"], ["y"], domain=DOMAIN, int64_vocabulary=[5, -5])
+    assert from_node(node, semantics="onnxruntime") == nbmapops.DictVectorizer(
+        int64_vocabulary=[5, -5], semantics="onnxruntime"
+    )
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        (h.make_node("Cast", ["x"], ["y"], to=1), "no map operator"),
+        (h.make_node("CastMap", ["x"], ["y"]), "no map operator"),
+        (h.make_node("CastMap", ["x"], ["y"], domain=DOMAIN, pad=1), "'pad'"),
+        (h.make_node("CastMap", ["x"], ["y"], domain=DOMAIN, max_map="3"), "'max_map'"),
+        (h.make_node("CastMap", ["x"], ["y"], domain=DOMAIN, cast_to="TO_DOUBLE"), "TO_DOUBLE"),
+    ],
+    ids=["other operator", "other domain", "other attribute", "other type", "other value"],
+)
+def test_from_node_refuses(node: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_node(node)
+
+
+# ------------------------------------------------------------------------------- evaluator
+def test_reference_evaluator_runs_both_operators() -> None:
+    model = operator_model("CastMap", "int64", "float", "int64", cast_to="TO_INT64")
+    evaluator: Any = ReferenceEvaluator(model, new_ops=reference_ops)
+    (row,) = evaluator.run(None, {"x": {2: 2.9, 1: -1.9}})
+    assert row.tolist() == [-1, 2]
+    assert row.dtype == np.int64
+    model = operator_model(
+        "DictVectorizer", "string", "int64", "int64", string_vocabulary=["a", "b"]
+    )
+    evaluator = ReferenceEvaluator(model, new_ops=reference_ops)
+    assert evaluator.run(None, {"x": {"b": 3}})[0].tolist() == [0, 3]
+    assert evaluator.run(None, {"x": [{"b": 2**53 + 1}, {}]})[0].tolist() == [
+        [0, 2**53 + 1],
+        [0, 0],
+    ]
+    with pytest.raises(KeyError, match="'c' is not in string_vocabulary"):
+        evaluator.run(None, {"x": {"c": 1}})
+
+
+# ------------------------------------------------------------------------------- MapSession
+VALUES: dict[str, list[Any]] = {
+    "float": [0.5, -0.0, 2.5],
+    "double": [0.1, 1e300, -0.0],
+    "int64": [2**53 + 1, -1, 0],
+    "string": ["p", "", "é"],
+}
+PAIRS = [
+    ("int64", "float"), ("int64", "double"), ("int64", "string"),
+    ("string", "float"), ("string", "double"), ("string", "int64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), PAIRS)
+def test_every_map_type_of_the_text_gives_the_kernels_numbers(key: str, value: str) -> None:
+    words: list[Any] = [7, -1, 3] if key == "int64" else ["a", "b", "c"]
+    attributes = {f"{key}_vocabulary": words}
+    model = operator_model("DictVectorizer", key, value, value, **attributes)
+    maps = [dict(zip(words, VALUES[value], strict=True)), {words[1]: VALUES[value][2]}, {}]
+    maps[1][99 if key == "int64" else "unknown"] = VALUES[value][0]
+    (rows,) = MapSession(model).run(None, {"x": maps})
+    runner = MapRunner()
+    try:
+        for row, one in zip(rows, maps, strict=True):
+            _, _, expected = runner.run(
+                "DictVectorizer", attributes, (key, list(one)), (value, list(one.values()))
+            )
+            if value == "string":
+                expected = np.array([text.decode() for text in expected], object)
+            assert row.tolist() == expected.tolist()
+    finally:
+        runner.close()
+    assert rows.dtype == {"float": "f4", "double": "f8", "int64": "i8", "string": "O"}[value]
+
+
+@pytest.mark.parametrize("cast_to", ["TO_FLOAT", "TO_INT64", "TO_STRING"])
+def test_cast_map_alone_and_in_front(cast_to: str) -> None:
+    result = {"TO_FLOAT": "float", "TO_INT64": "int64", "TO_STRING": "string"}[cast_to]
+    attributes = {"cast_to": cast_to, "map_form": "SPARSE", "max_map": 4}
+    alone = operator_model("CastMap", "int64", "float", result, **attributes)
+    maps = [{0: 1.5, 3: -2.5}, {1: 3.25, 9: 1.0}, {2: float("nan")}]
+    (rows,) = MapSession(alone).run(["y"], {"x": maps})
+    theirs = onnxruntime.InferenceSession(alone.SerializeToString())
+    one_by_one = np.concatenate([theirs.run(None, {"x": one})[0] for one in maps])
+    np.testing.assert_array_equal(rows, one_by_one)
+    assert MapSession(alone).run(None, {"x": maps[0]})[0].shape == (1, 4)
+    nodes = [
+        h.make_node("CastMap", ["x"], ["t"], domain=DOMAIN, **attributes),
+        h.make_node("Identity", ["t"], ["y"]),
+    ]
+    front = model_of(nodes, [map_input("x", "int64", "float")], [tensor("y", result)])
+    np.testing.assert_array_equal(MapSession(front).run(None, {"x": maps})[0], one_by_one)
+
+
+def test_values_are_narrowed_as_onnxruntime_narrows_them() -> None:
+    model = operator_model("DictVectorizer", "string", "float", "float", string_vocabulary=["a"])
+    maps = [{"a": 16777217}, {"a": 1e300}, {"a": 0.1}, {"a": True}]
+    (rows,) = MapSession(model).run(None, {"x": maps})
+    theirs = onnxruntime.InferenceSession(model.SerializeToString())
+    assert [row.tolist() for row in rows] == [
+        theirs.run(None, {"x": one})[0][0].tolist() for one in maps
+    ]
+    with pytest.raises(nbmapops.CastError, match="map 1: key 'a'"):
+        MapSession(model, semantics="strict").run(None, {"x": maps})
+
+
+def test_strict_and_handle_unknown_can_be_asked_for() -> None:
+    model = operator_model("DictVectorizer", "string", "float", "float", string_vocabulary=["a"])
+    maps = [{"a": 1.0}, {"q": 2.0}]
+    assert MapSession(model).run(None, {"x": maps})[0].tolist() == [[1.0], [0.0]]
+    for session in (
+        MapSession(model, semantics="strict"),
+        MapSession(model, handle_unknown="error"),
+    ):
+        with pytest.raises(nbmapops.UnknownKeyError, match="map 1: key 'q'"):
+            session.run(None, {"x": maps})
+    lenient = MapSession(model, semantics="strict", handle_unknown="ignore")
+    assert lenient.run(None, {"x": maps})[0].tolist() == [[1.0], [0.0]]
+
+
+def test_several_inputs() -> None:
+    nodes = [
+        h.make_node("DictVectorizer", ["m"], ["a"], domain=DOMAIN, string_vocabulary=["p", "q"]),
+        h.make_node("CastMap", ["n"], ["b"], domain=DOMAIN, map_form="SPARSE", max_map=2),
+        h.make_node("Add", ["a", "b"], ["s"]),
+        h.make_node("Mul", ["s", "t"], ["y"]),
+    ]
+    inputs = [
+        map_input("m", "string", "float"), map_input("n", "int64", "float"),
+        tensor("t", "float", [None, 1]),
+    ]  # fmt: skip
+    model = model_of(nodes, inputs, [tensor("y", "float"), tensor("a", "float")])
+    session = MapSession(model)
+    assert session.input_names == ["m", "n", "t"]
+    feeds = {
+        "m": [{"p": 1.0}, {"q": 2.0}],
+        "n": [{0: 10.0}, {1: 20.0}],
+        "t": np.array([[1.0], [2.0]], np.float32),
+    }
+    summed, left = session.run(None, feeds)
+    assert summed.tolist() == [[11.0, 0.0], [0.0, 44.0]]
+    assert left.tolist() == [[1.0, 0.0], [0.0, 2.0]]
+    assert session.run(["a"], feeds)[0].tolist() == left.tolist()
+    with pytest.raises(ValueError, match="different size"):
+        session.run(None, {**feeds, "n": [{0: 1.0}]})
+    with pytest.raises(ValueError, match="'t' is missing"):
+        session.run(None, {"m": [], "n": []})
+    with pytest.raises(ValueError, match="no output 'z'"):
+        session.run(["z"], feeds)
+    with pytest.raises(ValueError, match="no input 'z'"):
+        session.run(None, {**feeds, "z": 1})
+
+
+def test_models_that_cannot_be_cut() -> None:
+    plain = model_of(
+        [h.make_node("Identity", ["x"], ["y"])], [tensor("x", "float")], [tensor("y", "float")]
+    )
+    with pytest.raises(ValueError, match="no CastMap and no DictVectorizer"):
+        MapSession(plain)
+    middle = model_of(
+        [
+            h.make_node("Identity", ["x"], ["t"]),
+            h.make_node("CastMap", ["t"], ["y"], domain=DOMAIN),
+        ],
+        [map_input("x", "int64", "float")],
+        [tensor("y", "float")],
+    )
+    with pytest.raises(ValueError, match="reads 't'"):
+        MapSession(middle)
+    shared = model_of(
+        [
+            h.make_node("CastMap", ["x"], ["y"], domain=DOMAIN),
+            h.make_node("Identity", ["x"], ["z"]),
+        ],
+        [map_input("x", "int64", "float")],
+        [tensor("y", "float"), map_input("z", "int64", "float")],
+    )
+    with pytest.raises(ValueError, match="reads the map 'x' itself"):
+        MapSession(shared)
+
+
+def test_errors_name_the_input_and_the_map() -> None:
+    model = operator_model("DictVectorizer", "string", "int64", "int64", string_vocabulary=["a"])
+    session = MapSession(model)
+    with pytest.raises(nbmapops.CastError, match=r"input 'x': map 1: key 'a': value 2\.5"):
+        session.run(None, {"x": [{"a": 1.0}, {"a": 2.5}]})
+    with pytest.raises(TypeError, match="values are text"):
+        session.run(None, {"x": [{"a": "1"}]})
+    with pytest.raises(TypeError, match="input 'x': map 0: key 1 is int"):
+        session.run(None, {"x": [{1: 1}]})
+
+
+def test_batches_in_every_form(tmp_path: Any) -> None:
+    model = operator_model("DictVectorizer", "int64", "double", "double", int64_vocabulary=[5, 6])
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    maps = [{5: 0.5}, {6: 1.5}]
+    for source in (path, str(path), model.SerializeToString(), model):
+        session = MapSession(source)
+        for batch in (maps, tuple(maps), iter(maps), nbmapops.MapBatch.from_dicts(maps)):
+            assert session.run(None, {"x": batch})[0].tolist() == [[0.5, 0.0], [0.0, 1.5]]
+
+
+# ------------------------------------------------------------------------------- skl2onnx
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # inside skl2onnx and scikit-learn
+@pytest.mark.parametrize("zipmap", [False, True])
+@pytest.mark.parametrize("estimator", ["LogisticRegression", "RandomForestClassifier"])
+def test_models_of_skl2onnx(estimator: str, *, zipmap: bool) -> None:
+    pytest.importorskip("skl2onnx")
+    from skl2onnx import convert_sklearn
+    from skl2onnx.common.data_types import DictionaryType, FloatTensorType, StringTensorType
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.feature_extraction import DictVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    rng = np.random.default_rng(5)
+    maps = [
+        {
+            f"f{c}": float(v)
+            for c, v in zip(
+                rng.choice(30, 8, replace=False), rng.random(8).astype("f4"), strict=True
+            )
+        }
+        for _ in range(80)
+    ]
+    classes = rng.integers(0, 3, len(maps))
+    last = {
+        "LogisticRegression": LogisticRegression(),
+        "RandomForestClassifier": RandomForestClassifier(5, random_state=0),
+    }[estimator]
+    pipeline = make_pipeline(DictVectorizer(), last).fit(maps, classes)
+    model = convert_sklearn(
+        pipeline,
+        initial_types=[("x", DictionaryType(StringTensorType([1]), FloatTensorType([1])))],
+        options={id(pipeline): {"zipmap": zipmap}},
+    )
+    labels, scores = MapSession(model).run(None, {"x": maps})
+    theirs = onnxruntime.InferenceSession(model.SerializeToString())
+    ones = [theirs.run(None, {"x": one}) for one in maps]
+    assert labels.tolist() == [one[0][0] for one in ones]
+    if zipmap:
+        assert [list(row) for row in scores] == [list(one[1][0]) for one in ones]
+        mine = np.array([list(row.values()) for row in scores])
+        other = np.array([list(one[1][0].values()) for one in ones])
+    else:
+        mine, other = scores, np.concatenate([one[1] for one in ones])
+    # Their matrix product of many rows adds in another order than that of one row.
+    np.testing.assert_allclose(mine, other, rtol=0, atol=3e-7)
