@@ -1,7 +1,7 @@
 """Read Python dicts from compiled code, through CPython's stable C API.
 
 A list of dicts becomes three arrays (keys, values, offsets) without a Python object made or a
-bytecode run for an entry: 7 ns an entry where `np.fromiter` takes 40.
+bytecode run for an entry: 6 ns an entry where `np.fromiter` takes 40.
 
 What keeps this safe:
 
@@ -38,7 +38,6 @@ __all__ = ["DONE", "FULL", "STOP", "available", "walk"]
 
 DONE, FULL, STOP = 0, 1, 2
 
-
 _Function = TypeVar("_Function", bound="Callable[..., object]")
 
 
@@ -72,9 +71,11 @@ _DIGIT_AT = 24  # of its lowest 30 bits
 _TAGGED = sys.version_info >= (3, 12)  # how length and sign are written: see `_int_at`
 
 _WORD = types.intp
+_C_NAMES: list[str] = []
 
 
 def _c_function(name: str, result: Any, *arguments: Any) -> Any:
+    _C_NAMES.append(name)
     return types.ExternalFunction(name, result(*arguments))
 
 
@@ -91,21 +92,6 @@ _int_value = _c_function("PyLong_AsLongLongAndOverflow", types.int64, _WORD, _WO
 _release = _c_function("Py_DecRef", types.void, _WORD)
 _error = _c_function("PyErr_Occurred", _WORD)
 _clear_error = _c_function("PyErr_Clear", types.void)
-_C_NAMES = (
-    "PyList_Size",
-    "PyList_GetItem",
-    "PyTuple_Size",
-    "PyTuple_GetItem",
-    "PyDict_Size",
-    "PyDict_Next",
-    "PyDict_GetItemWithError",
-    "PyDict_SetItem",
-    "PyLong_FromSsize_t",
-    "PyLong_AsLongLongAndOverflow",
-    "Py_DecRef",
-    "PyErr_Occurred",
-    "PyErr_Clear",
-)
 
 
 def _intrinsic(function: Callable[..., Any]) -> Any:
@@ -340,8 +326,9 @@ def _code_of(words: Any, learn: Any, key: Any, cells: Any, known: Any) -> Any:
 def _memo_bits(maps: Any, words: Any, room: Any) -> Any:
     """Return the size of the memo: it must pay for clearing it, and leave room in the cache.
 
-    With eight slots a word few words share a slot: a key of 1,000 (10,000) words costs 7 (14) ns,
-    with four slots 8 (28) ns. Where a word is met less than four times, less is better.
+    With eight slots a word few words share a slot: a key that is one of 1,000 words costs 7.1 ns,
+    with four slots 8.2; one of 10,000 words costs 14 ns with 2**15 slots, 29 with 2**12. Where
+    most words are met once or twice in a call the memo helps little, and less of it is better.
     """
     slots = 8 * _dict_size(words)
     if not 4096 < slots < 2 * room:
@@ -447,8 +434,9 @@ def walk(
     count : int
         How many maps were read completely.
     reason : int
-        `DONE`: there are no more maps. `FULL`: the next map does not fit in the arrays. `STOP`:
-        the next map is, or holds, something that plain Python must look at.
+        `DONE`: there are no more maps. `FULL`: the next map has more entries than there is room
+        for (none of them was looked at), or `offsets` is full. `STOP`: the next map is, or holds,
+        something that plain Python must look at.
     """
     if key_kind == "int64":
         return _walk_int64(id(maps), first, _KNOWN, keys, values, offsets)

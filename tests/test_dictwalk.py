@@ -594,7 +594,7 @@ def run(code: str, *, timeout: float = 120, **environment: str) -> str:
 
 
 HEAD = """
-import gc, json, os, signal, sys, threading, time
+import gc, json, os, signal, sys, threading
 import numpy as np
 from nbmapops._dictwalk import DONE, FULL, STOP, available, walk
 assert available()
@@ -632,11 +632,10 @@ def test_another_thread_changes_the_dicts_and_lists_meanwhile() -> None:
                 if n % 1000 == 0:
                     group[0].clear()
                     group[-1] = {name(k): k / 2 for k in range(n, n + 300)}
-    threads = [threading.Thread(target=change) for _ in range(2)]
-    for thread in threads: thread.start()
-    end = time.monotonic() + 1.5
+    thread = threading.Thread(target=change, daemon=True)
+    thread.start()
     walks = 0
-    while time.monotonic() < end:
+    while walks < 20 or len(words) < 6000:
         count, reason = walk(maps, 0, "int64", None, False, keys, values, offsets)
         assert reason == DONE and count >= 499, (count, reason)
         assert all(key / 2 == value for key, value in pairs(count))
@@ -646,12 +645,9 @@ def test_another_thread_changes_the_dicts_and_lists_meanwhile() -> None:
         assert all(int(names[key]) / 2 == value for key, value in pairs(count))
         walks += 1
     running = False
-    for thread in threads: thread.join()
-    print(walks, len(words))
+    thread.join()
     """
-    walks, words = map(int, run(script(body)).split())
-    assert walks > 5
-    assert words > 5000  # the other threads did run
+    run(script(body))
 
 
 def test_threads_walk_at_the_same_time() -> None:
@@ -687,19 +683,20 @@ def test_the_garbage_collector_runs_meanwhile() -> None:
     def collect():
         while running:
             Cycle(); gc.collect()
-    thread = threading.Thread(target=collect)
+    thread = threading.Thread(target=collect, daemon=True)
     thread.start()
     words = {}
-    for turn in range(60):
+    turn = -1
+    while turn < 60 or len(made) < 50:
+        turn += 1
         maps = json.loads(json.dumps([{f"{turn} {i} {j}": j for j in range(5)} for i in range(50)]))
         Cycle()
         assert walk(maps, 0, "string", words, True, keys, values, offsets) == (50, DONE)
         assert list(words.values()) == list(range(250 * (turn + 1)))
     running = False
     thread.join()
-    print(len(made))
     """
-    assert int(run(script(body))) > 20
+    run(script(body))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -746,8 +743,7 @@ def test_signal_handlers_run_between_walks() -> None:
             raise Interrupt
     signal.signal(signal.SIGALRM, tick)
     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-    end = time.monotonic() + 1
-    while time.monotonic() < end:
+    while walks < 200 or ticks < 100 or raised < 10:
         try:
             walking = True
             count, reason = walk(maps, 0, "string", words, True, keys, values, offsets)
@@ -758,12 +754,8 @@ def test_signal_handlers_run_between_walks() -> None:
             pass
     signal.setitimer(signal.ITIMER_REAL, 0)
     assert list(words.values()) == list(range(len(words)))
-    print(ticks, raised, walks)
     """
-    ticks, raised, walks = map(int, run(script(body)).split())
-    assert ticks > 50
-    assert raised > 5
-    assert walks > 100
+    run(script(body))
 
 
 SUBINTERPRETER = """
@@ -824,7 +816,7 @@ print(more_blocks - blocks, more_peak - peak)
 """
 
 
-@pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [10_000, pytest.param(1_000_000, marks=pytest.mark.thorough)])
 def test_memory_does_not_grow(count: int) -> None:
     pytest.importorskip("resource")
     blocks, peak = map(int, run(HEAD + GROWTH.replace("COUNT", str(count)), timeout=600).split())
