@@ -305,8 +305,9 @@ _DECIMAL = (
     r"(?P<decimal>(?=\.?[0-9])(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
     r"(?:e(?P<power>[+-]?[0-9]+))?)"
 )
+# "0x" without digits is no hexadecimal number but the decimal "0"; either way it is 0.
 _HEXADECIMAL = (
-    r"0x(?=\.?[0-9a-f])(?P<hex_whole>[0-9a-f]*)(?:\.(?P<hex_fraction>[0-9a-f]*))?"
+    r"0x(?P<hex_whole>[0-9a-f]*)(?:\.(?P<hex_fraction>[0-9a-f]*))?"
     r"(?:p(?P<hex_power>[+-]?[0-9]+))?"
 )
 _FLAGS = re.ASCII | re.IGNORECASE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from nbmapops import _cast
 from nbmapops._cast import _RULES, cast_array, cast_one
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -243,6 +241,7 @@ def has_the_fewest_places(number: float, kind: str) -> bool:
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+@example(7.038530691851209e-26)  # the float64 of its text is the middle of two float32
 def test_float32_text_has_the_fewest_places_that_read_back(number: float) -> None:
     assert has_the_fewest_places(number, "float32")
 
@@ -430,22 +429,22 @@ def test_text_to_text_is_unchanged(rules: str) -> None:
     [
         (NAN, "float32", "int64", "strict", "NaN has no int64 value"),
         (-INF, "float64", "int64", "exact", "infinity has no int64 value"),
-        (1e19, "float64", "int64", "strict", "is out of the range of int64"),
-        (2.5, "float32", "int64", "exact", "is not a whole number"),
-        (1e39, "float64", "float32", "strict", "is out of the range of float32"),
+        (1e19, "float64", "int64", "strict", "it is out of the range of int64"),
+        (2.5, "float32", "int64", "exact", "it is not a whole number"),
+        (1e39, "float64", "float32", "strict", "it is out of the range of float32"),
         (2**53 + 1, "int64", "float64", "exact", "float64 cannot hold it exactly"),
-        ("abc", "string", "float32", "strict", "is not a decimal number"),
-        ("1e39", "string", "float32", "strict", "is out of the range of float32"),
-        ("1e-99", "string", "float32", "strict", "is not 0, but too small for float32"),
-        ("abc", "string", "float64", "exact", "is not a decimal number"),
-        ("1e999", "string", "float64", "exact", "is out of the range of float64"),
-        ("1e-999", "string", "float64", "exact", "is not 0, but too small for float64"),
-        ("1.0", "string", "int64", "strict", "is not a decimal integer"),
-        ("9" * 19, "string", "int64", "strict", "is out of the range of int64"),
-        ("abc", "string", "float32", "onnxruntime", "does not start with a number"),
-        ("1e39", "string", "float32", "onnxruntime", "is out of the range of C's strtof"),
-        ("abc", "string", "int64", "onnxruntime", "does not start with an integer"),
-        ("9" * 19, "string", "int64", "onnxruntime", "is out of the range of int64"),
+        ("abc", "string", "float32", "strict", "it is not a decimal number"),
+        ("1e39", "string", "float32", "strict", "it is out of the range of float32"),
+        ("1e-99", "string", "float32", "strict", "it is not 0, but too small for float32"),
+        ("abc", "string", "float64", "exact", "it is not a decimal number"),
+        ("1e999", "string", "float64", "exact", "it is out of the range of float64"),
+        ("1e-999", "string", "float64", "exact", "it is not 0, but too small for float64"),
+        ("1.0", "string", "int64", "strict", "it is not a decimal integer"),
+        ("9" * 19, "string", "int64", "strict", "it is out of the range of int64"),
+        ("abc", "string", "float32", "onnxruntime", "it does not start with a number"),
+        ("1e39", "string", "float32", "onnxruntime", "it is out of the range of C's strtof"),
+        ("abc", "string", "int64", "onnxruntime", "it does not start with an integer"),
+        ("9" * 19, "string", "int64", "onnxruntime", "it is out of the range of int64"),
     ],
 )
 def test_reasons(value: Any, source: str, target: str, rules: str, reason: str) -> None:
@@ -523,20 +522,23 @@ def test_text_to_float64_is_correctly_rounded(text: str) -> None:
     assert answer(text, "string", "float64") == expected
 
 
-# Long texts. Each would take minutes in quadratic time.
+# Long texts. Most of them would take minutes in quadratic time.
 
 LONG = 1_000_000
 
 
-@pytest.fixture(params=[640, 0], ids=["digits limited", "digits not limited"])
-def _digits_limit(request: pytest.FixtureRequest) -> Iterator[None]:
-    before = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(request.param)
-    yield
-    sys.set_int_max_str_digits(before)
+@pytest.fixture
+def _only_short_ints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where Python's int is given a long text, which it reads in quadratic time."""
+
+    def read(value: Any, *base: int) -> int:
+        assert not isinstance(value, str) or len(value) <= 100
+        return int(value, *base)
+
+    monkeypatch.setattr(_cast, "int", read, raising=False)
 
 
-@pytest.mark.usefixtures("_digits_limit")
+@pytest.mark.usefixtures("_only_short_ints")
 @pytest.mark.parametrize(
     ("text", "strict", "onnxruntime"),
     [
@@ -576,7 +578,7 @@ def test_long_text_to_float32(text: str, strict: Any, onnxruntime: Any) -> None:
     assert refused.tolist() == [0] * (strict is REFUSED)
 
 
-@pytest.mark.usefixtures("_digits_limit")
+@pytest.mark.usefixtures("_only_short_ints")
 @pytest.mark.parametrize(
     ("text", "strict", "onnxruntime"),
     [
@@ -632,7 +634,15 @@ CLEAN_TEXTS = [
     "9" * 19,
     "9" * 200,
 ]
-CLEAN_TEXTS += ["1.000000059604644775390626", "1e-40", "3.4028235677973366e38", "x", "", "0x1p3"]
+CLEAN_TEXTS += [
+    "3.5e38",
+    "1.000000059604644775390626",
+    "1e-40",
+    "3.4028235677973366e38",
+    "x",
+    "",
+    "0x1p3",
+]
 CLEAN_TEXTS += ["1.000000059604644775390625", "12.7", "0x1.000001p-127", "-0", "00", "1\x00"]
 ODD_TEXTS = ["1_0", "\u0661", "\x1c1", "1\x1f", "\xa01", "\ud800"]
 
@@ -685,8 +695,9 @@ def test_an_array_of_the_odd_values_is_converted_as_its_elements(
     source: str, target: str, rules: str
 ) -> None:
     check_array(ODD[source], source, target, rules)
-    check_array(ODD[source] + (ODD_TEXTS if source == "string" else []), source, target, rules)
     check_array([], source, target, rules)
+    for text in ODD_TEXTS if source == "string" else []:
+        check_array(["1", text], source, target, rules)
 
 
 @pytest.mark.parametrize(("source", "target", "rules"), CELLS)
