@@ -63,10 +63,12 @@ RANGE, TABLE, HASH = 0, 1, 2
 
 OK, OTHER_FORMAT, NO_FIT, MISMATCH = -1, -2, -3, -4
 
-# An unsigned number combined with an int literal is no unsigned number in Numba.
+# An unsigned number combined with an int literal is no unsigned number in Numba. Positions are
+# unsigned in hot loops because Numba lets a negative index count from the end, which keeps loops
+# from becoming vector code: the check for ascending keys took 0.49 ns an entry, not 0.15.
 _U0, _U1, _U2, _U4, _U5, _U6 = (np.uint64(bits) for bits in (0, 1, 2, 4, 5, 6))
 _U31, _U32, _U56, _U63, _U64 = (np.uint64(bits) for bits in (31, 32, 56, 63, 64))
-_BYTE, _SIGN = np.uint64(255), np.uint64(1 << 63)
+_SIGN = np.uint64(1 << 63)
 _K1, _K2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 _PAIRS, _NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
 _BYTES, _ONES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
@@ -279,17 +281,18 @@ def _find(
 ) -> Flag:  # fmt: skip
     """Set ``columns[:hi - lo]``, -1 for a key that is no word; whether all keys are words."""
     kind, width, low = head[1], np.uint64(head[2]), np.uint64(head[3])
+    at, n = np.uint64(lo), np.uint64(hi - lo)
     least = np.int64(0)
     if kind == RANGE:
-        for i in range(hi - lo):
-            place = np.uint64(keys[lo + i]) - low
+        for i in range(n):
+            place = np.uint64(keys[at + i]) - low
             column = np.int64(place) if place < width else np.int64(-1)
             columns[i] = column
             least |= column
     elif kind == TABLE:
         span = np.uint64(table.size)
-        for i in range(hi - lo):
-            place = np.uint64(keys[lo + i]) - low
+        for i in range(n):
+            place = np.uint64(keys[at + i]) - low
             inside = place < span
             column = np.int64(table[place if inside else _U0])
             column = column if inside and np.uint64(column) < width else np.int64(-1)
@@ -298,8 +301,8 @@ def _find(
     else:
         n_slots, to_bucket = np.uint64(head[4]), _U64 - np.uint64(head[5])
         multiplier = np.uint64(head[6])
-        for i in range(hi - lo):
-            key = keys[lo + i]
+        for i in range(n):
+            key = keys[at + i]
             h = _hash(key, multiplier)
             s = _slot(h, pilots[h >> to_bucket], n_slots) << _U1
             column = slots[s + _U1]
@@ -369,15 +372,16 @@ def _write_rows(
     skip_unknown: Flag, first_wins: Flag, seen: Array, row: Int, out: Array,
 ) -> Int:  # fmt: skip
     """Write a group of maps; how many, up to a bad one. `seen` has a bit for each column."""
-    origin = lo
+    at, entry = np.uint64(lo), _U0
     for m in range(maps):
-        hi = ends[m]
+        r = row + m
         if not prefilled:
             for c in range(out.shape[1]):
-                out[row + m, c] = fill
+                out[r, c] = fill
         good = True
-        for i in range(lo, hi):
-            column = columns[i - origin]
+        first, entry = entry, np.uint64(ends[m]) - at
+        for i in range(first, entry):
+            column = columns[i]
             if column < 0:
                 good &= skip_unknown
                 continue
@@ -388,12 +392,11 @@ def _write_rows(
                 good &= first_wins
                 continue
             seen[place >> _U6] = before | bit
-            out[row + m, place] = values[i]
-        for i in range(lo, hi):
-            seen[np.uint64(max(columns[i - origin], 0)) >> _U6] = _U0
+            out[r, place] = values[at + i]
         if not good:
             return m
-        lo = hi
+        for i in range(first, entry):
+            seen[np.uint64(max(columns[i], 0)) >> _U6] = _U0
     return maps
 
 
@@ -468,15 +471,23 @@ def vectorize_dense(
 
 
 @_inlined
+def _ascends(items: Array, lo: Int, n: Int) -> Flag:
+    at, ascending = np.uint64(lo), True
+    for i in range(np.uint64(max(n, 1) - 1)):
+        ascending &= items[at + i] < items[at + i + _U1]
+    return ascending
+
+
+@_inlined
 def _rank(items: Array, lo: Int, n: Int, local: Array, ranks: Array) -> Flag:
     """Count for each of ``items[lo:lo + n]`` the smaller ones; whether no item repeats.
 
     Four items are compared with eight in one step, without branches or left-over items, which
     huge ones pad: 2.3 ns an entry for 20 entries, where one at a time takes 4.1.
     """
-    padded = (n + 7) // 8 * 8
-    for i in range(n):
-        local[i] = items[lo + i]
+    at, padded = np.uint64(lo), (n + 7) // 8 * 8
+    for i in range(np.uint64(n)):
+        local[i] = items[at + i]
     for i in range(n, padded):
         local[i] = 2**31 - 1 if local.itemsize == 4 else 2**63 - 1
     for i in range(padded):
@@ -495,20 +506,13 @@ def _rank(items: Array, lo: Int, n: Int, local: Array, ranks: Array) -> Flag:
     return total == n * (n - 1) // 2
 
 
-@_inlined
-def _ascends(items: Array, lo: Int, n: Int) -> Flag:
-    ascending = True
-    for i in range(lo + 1, lo + n):
-        ascending &= items[i - 1] < items[i]
-    return ascending
-
-
 @_kernel
 def _survey(keys: Array, lo: Int, n: Int) -> Any:
     """Smallest of ``keys[lo:lo + n]``, and the largest less the smallest."""
-    least, most = keys[lo], keys[lo]
-    for i in range(lo + 1, lo + n):
-        least, most = min(least, keys[i]), max(most, keys[i])
+    at = np.uint64(lo)
+    least, most = keys[at], keys[at]
+    for i in range(np.uint64(n)):
+        least, most = min(least, keys[at + i]), max(most, keys[at + i])
     return np.uint64(least), np.uint64(most) - np.uint64(least)
 
 
@@ -526,8 +530,9 @@ def _mark(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
     Returns the bitmap, and whether no key repeats.
     """
     bitmap = np.zeros(np.int64(span >> _U5) + 1, np.uint64)
-    for i in range(lo, lo + n):
-        place = min(np.uint64(keys[i]) - least, span)
+    at = np.uint64(lo)
+    for i in range(np.uint64(n)):
+        place = min(np.uint64(keys[at + i]) - least, span)
         bitmap[place >> _U5] |= _U1 << (place & _U31)
     total = _U0
     for w in range(bitmap.size):
@@ -553,6 +558,48 @@ def _bit_length(x: Any) -> Int:
 
 
 @_kernel
+def _gaps(differing: Any, masks: Array, lifts: Array) -> Int:
+    """Find the runs of bits that differ, from the top, and the shifts that close the gaps.
+
+    The last run that there is room for takes all bits below. Returns the number of runs.
+    """
+    runs, lift, inside = 0, 0, False
+    for b in range(64):
+        bit = _SIGN >> np.uint64(b)
+        if differing & bit != _U0 or runs == masks.size:
+            if not inside:
+                masks[runs], lifts[runs] = _U0, lift
+                runs += 1
+            masks[runs - 1] |= bit
+            inside = True
+        else:
+            lift += 1
+            inside = False
+    return runs
+
+
+@_kernel
+def _pack(keys: Array, lo: Int, least: Any, span: Any, mask: Any, entries: Array) -> None:
+    """Set entries to the leading bits in which keys differ, above the (masked) entry number."""
+    at, differing = np.uint64(lo), _U0
+    for i in range(np.uint64(entries.size)):
+        place = min(np.uint64(keys[at + i]) - least, span)
+        entries[i] = place
+        differing |= place
+    masks, lifts = np.empty(4, np.uint64), np.empty(4, np.uint64)
+    runs = _gaps(differing, masks, lifts)
+    if runs == 1:
+        for i in range(entries.size):
+            entries[i] = ((entries[i] << lifts[0]) & ~mask) | np.uint64(i)
+        return
+    for i in range(entries.size):
+        closed = _U0
+        for run in range(runs):
+            closed |= (entries[i] & masks[run]) << lifts[run]
+        entries[i] = (closed & ~mask) | np.uint64(i)
+
+
+@_kernel
 def _starts(count: Array) -> None:
     """Turn the counts of digits into the places where they start."""
     start = np.int64(0)
@@ -565,7 +612,7 @@ def _scatter(source: Array, target: Array, shift: Any, mask: Any, place: Array) 
     for i in range(source.size):
         item = source[i]
         digit = (item >> shift) & mask
-        target[place[digit]] = item
+        target[np.uint64(place[digit])] = item
         place[digit] += 1
 
 
@@ -575,19 +622,19 @@ def _settle(keys: Array, lo: Int, entries: Array, mask: Any) -> Any:
 
     Returns whether a key repeats, and whether this was given up as too long.
     """
-    repeated, moves = False, np.int64(0)
+    repeated, moves, at = False, np.int64(0), np.uint64(lo)
     for i in range(1, entries.size):
         entry = entries[i]
         if entry | mask > entries[i - 1] | mask:
             continue
-        key = keys[lo + np.int64(entry & mask)]
+        key = keys[at + (entry & mask)]
         j = i
         while j > 0:
             before = entries[j - 1]
             if before | mask < entry | mask:
                 break
             if before | mask == entry | mask:
-                other = keys[lo + np.int64(before & mask)]
+                other = keys[at + (before & mask)]
                 if other <= key:
                     repeated |= other == key
                     break
@@ -601,39 +648,50 @@ def _settle(keys: Array, lo: Int, entries: Array, mask: Any) -> Any:
 
 
 @_kernel
-def _order_bytes(keys: Array, lo: Int, entries: Array, other: Array) -> Flag:
-    """Entry numbers by ascending key, a byte at a time; whether a key repeats."""
-    n = entries.size
-    own = keys[lo : lo + n].copy()
-    count = np.zeros((8, 256), np.int64)
-    for i in range(n):
-        key = np.uint64(own[i]) ^ _SIGN
-        for d in range(8):
-            count[d, np.int64((key >> np.uint64(8 * d)) & _BYTE)] += 1
+def _order_digits(keys: Array, lo: Int, n: Int, bits: Int) -> Any:
+    """Entry numbers by ascending key, digit by digit from the last; whether a key repeats.
+
+    Bits that all keys share take no time.
+    """
+    scratch = np.empty(4 * n, np.uint64)
+    own, other = scratch[:n], scratch[n : 2 * n]
+    entries, moved = scratch[2 * n : 3 * n], scratch[3 * n :]
+    at, differing = np.uint64(lo), _U0
+    for i in range(np.uint64(n)):
+        key = np.uint64(keys[at + i]) ^ _SIGN
+        own[i] = key
         entries[i] = i
-    for d in range(8):
-        shift = np.uint64(8 * d)
-        if count[d, np.int64(((np.uint64(own[0]) ^ _SIGN) >> shift) & _BYTE)] == n:
-            continue
-        _starts(count[d])
+        differing |= key ^ own[0]
+    shift, mask = _U0, (_U1 << np.uint64(bits)) - _U1
+    while differing != _U0:
+        while differing & _U1 == _U0:
+            differing >>= _U1
+            shift += _U1
+        place = np.zeros(1 << bits, np.int64)
         for i in range(n):
-            digit = np.int64(((np.uint64(own[np.int64(entries[i])]) ^ _SIGN) >> shift) & _BYTE)
-            other[count[d, digit]] = entries[i]
-            count[d, digit] += 1
+            place[(own[i] >> shift) & mask] += 1
+        _starts(place)
         for i in range(n):
-            entries[i] = other[i]
+            digit = (own[i] >> shift) & mask
+            to = np.uint64(place[digit])
+            other[to] = own[i]
+            moved[to] = entries[i]
+            place[digit] += 1
+        own, other = other, own
+        entries, moved = moved, entries
+        differing &= ~mask
     repeated = False
     for i in range(1, n):
-        repeated |= own[np.int64(entries[i - 1])] == own[np.int64(entries[i])]
-    return repeated
+        repeated |= own[i - 1] == own[i]
+    return entries, repeated
 
 
 @_kernel
 def _order_wide(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
     """Order entries by key, equal keys by entry.
 
-    An entry is packed into one number, the leading bits of its key above its entry number, and
-    these are sorted by their two or three leading digits; after that few neighbours are wrong.
+    An entry is packed into one number, the leading bits in which keys differ above the entry
+    number. These are sorted by two or three leading digits; after that few neighbours are wrong.
 
     Returns an array that holds the entry numbers in its masked bits, the mask, and whether a
     key repeats.
@@ -641,25 +699,27 @@ def _order_wide(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
     # One allocation: the C library keeps it, where it gives two of them back to the system,
     # whose fresh pages cost 4 ns an entry.
     scratch = np.empty(2 * n, np.uint64)
-    up = np.uint64(64 - max(1, _bit_length(span)))
     mask = (_U1 << np.uint64(_bit_length(np.uint64(n)))) - _U1
     bits = 8 if n < 4096 else 11
     three = n >= 1 << (2 * bits)
-    entries, other = scratch[:n], scratch[n : 2 * n]
+    entries, other = scratch[:n], scratch[n:]
     if three:
         entries, other = other, entries
     digit = (_U1 << np.uint64(bits)) - _U1
     high, middle, low = np.uint64(64 - bits), np.uint64(64 - 2 * bits), np.uint64(64 - 3 * bits)
-    count = np.zeros((3, 1 << bits), np.int64)
-    highs, middles, lows = count[0], count[1], count[2]
+    highs, middles = np.zeros(1 << bits, np.int64), np.zeros(1 << bits, np.int64)
+    _pack(keys, lo, least, span, mask, entries)
     for i in range(n):
-        place = min(np.uint64(keys[lo + i]) - least, span) << up
-        entry = (place & ~mask) | np.uint64(i)
-        entries[i] = entry
-        highs[entry >> high] += 1
-        middles[(entry >> middle) & digit] += 1
-        lows[(entry >> low) & digit] += 1
+        highs[entries[i] >> high] += 1
+        middles[(entries[i] >> middle) & digit] += 1
+    if highs.max() * middles.max() > 64 * n:
+        # So many keys share their leading digits that the rest would take too long.
+        entries, repeated = _order_digits(keys, lo, n, bits)
+        return entries, ~_U0, repeated
     if three:
+        lows = np.zeros(1 << bits, np.int64)
+        for i in range(n):
+            lows[(entries[i] >> low) & digit] += 1
         _starts(lows)
         _scatter(entries, other, low, digit, lows)
         entries, other = other, entries
@@ -669,7 +729,8 @@ def _order_wide(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
     _scatter(other, entries, high, digit, highs)
     repeated, given_up = _settle(keys, lo, entries, mask)
     if given_up:
-        repeated = _order_bytes(keys, lo, entries, other)
+        entries, repeated = _order_digits(keys, lo, n, bits)
+        return entries, ~_U0, repeated
     return entries, mask, repeated
 
 
@@ -677,23 +738,19 @@ def _order_wide(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
 
 
 @_kernel
-def _take_known(columns: Array, held: Array, ends: Array, maps: Int, lo: Int, skip: Flag) -> Any:
-    """Close the gaps of unknown keys, and make the ends relative to the group.
-
-    Returns the number of maps up to one with an unknown key that must not be skipped.
-    """
-    kept, start = 0, 0
+def _take_known(columns: Array, held: Array, ends: Array, maps: Int, skip: Flag) -> Int:
+    """Close the gaps of unknown keys; the number of maps up to one that must not have any."""
+    kept, first, stop = _U0, _U0, _U0
     for m in range(maps):
-        end = ends[m] - lo
-        for i in range(start, end):
+        first, stop = stop, np.uint64(ends[m])
+        for i in range(first, stop):
             column = columns[i]
             if column < 0 and not skip:
                 return m
             columns[kept] = column
             held[kept] = held[i]
-            kept += column >= 0
-        ends[m] = kept
-        start = end
+            kept += _U1 if column >= 0 else _U0
+        ends[m] = np.int64(kept)
     return maps
 
 
@@ -704,31 +761,33 @@ def _emit_long(
 ) -> Int:  # fmt: skip
     """Write a row of many entries, or with repeated columns; how many entries, -1: a bad map."""
     room = min(indices.size, data.size)
+    at, place = np.uint64(lo), np.uint64(base)
     least, span = _survey(columns, lo, n)
     if n > _RANKED and n <= room - base and span >> _NARROW < np.uint64(n):
         bitmap, single = _mark(columns, lo, n, least, span)
         if single:
-            for i in range(lo, lo + n):
-                place = base + np.int64(_marked_before(bitmap, np.uint64(columns[i]) - least))
-                indices[place] = columns[i]
-                data[place] = held[i]
+            for i in range(np.uint64(n)):
+                column = columns[at + i]
+                to = place + _marked_before(bitmap, np.uint64(column) - least)
+                indices[to] = column
+                data[to] = held[at + i]
             return n
     entries, mask, repeated = _order_wide(columns, lo, n, least, span)
     if repeated and not first_wins:
         return -1
-    place, last = base, np.int64(-1)
+    last, end = np.int64(-1), np.uint64(room)
     for i in range(n):
-        entry = lo + np.int64(entries[i] & mask)
+        entry = at + (entries[i] & mask)
         column = np.int64(columns[entry])
         if column == last:
             continue
-        if place >= room:
+        if place >= end:
             return -1
         indices[place] = column
         data[place] = held[entry]
-        place += 1
+        place += _U1
         last = column
-    return place - base
+    return np.int64(place) - base
 
 
 @_kernel
@@ -738,19 +797,20 @@ def _emit_rows(
 ) -> Any:  # fmt: skip
     """Write a group of rows by ascending column; how many, up to a bad one, and their end."""
     room = min(indices.size, data.size)
-    lo = 0
+    lo = np.int64(0)
     for m in range(maps):
         n = ends[m] - lo
         fits = n <= room - base
+        at, to = np.uint64(lo), np.uint64(base)
         if fits and _ascends(columns, lo, n):
-            for i in range(n):
-                indices[base + i] = columns[lo + i]
-                data[base + i] = held[lo + i]
+            for i in range(np.uint64(n)):
+                indices[to + i] = columns[at + i]
+                data[to + i] = held[at + i]
         elif fits and n <= _RANKED and _rank(columns, lo, n, local, ranks):
-            for i in range(n):
-                place = base + np.int64(ranks[i])
+            for i in range(np.uint64(n)):
+                place = to + np.uint64(ranks[i])
                 indices[place] = local[i]
-                data[place] = held[lo + i]
+                data[place] = held[at + i]
         else:
             n = _emit_long(columns, held, lo, n, first_wins, base, indices, data)
             if n < 0:
@@ -826,13 +886,13 @@ def vectorize_csr(
         last = ends[maps - 1] if maps > 0 else lo
         columns, held = _reserve(columns, last - lo), _reserve(held, last - lo)
         known = _find(head, pilots, slots, table, keys, lo, last, columns)
-        for i in range(last - lo):
-            held[i] = values[lo + i]
-        if known:
-            for m in range(maps):
-                ends[m] -= lo
-        else:
-            whole = _take_known(columns, held, ends, maps, lo, skip_unknown)
+        at = np.uint64(lo)
+        for i in range(np.uint64(last - lo)):
+            held[i] = values[at + i]
+        for m in range(maps):
+            ends[m] -= lo
+        if not known:
+            whole = _take_known(columns, held, ends, maps, skip_unknown)
             broken |= whole < maps
             maps = whole
         written, base = _emit_rows(
@@ -853,34 +913,36 @@ def _order_long(
     keys: Array, values: Array, lo: Int, n: Int, first_wins: Flag, base: Int, out: Array
 ) -> Int:
     """Write a map of many entries, or with repeated keys; how many entries, -1: a bad map."""
+    at, place = np.uint64(lo), np.uint64(base)
     least, span = _survey(keys, lo, n)
     fits = n <= out.size - base
     if fits and n > _RANKED and span >> _NARROW < np.uint64(n):
         bitmap, single = _mark(keys, lo, n, least, span)
         if single:
-            for i in range(lo, lo + n):
-                place = np.int64(_marked_before(bitmap, min(np.uint64(keys[i]) - least, span)))
-                out[base + min(place, n - 1)] = values[i]
+            last = np.uint64(n - 1)
+            for i in range(np.uint64(n)):
+                before = _marked_before(bitmap, min(np.uint64(keys[at + i]) - least, span))
+                out[place + min(before, last)] = values[at + i]
             return n
     entries, mask, repeated = _order_wide(keys, lo, n, least, span)
     if fits and not repeated:
-        for i in range(n):
-            out[base + i] = values[lo + np.int64(entries[i] & mask)]
+        for i in range(np.uint64(n)):
+            out[place + i] = values[at + (entries[i] & mask)]
         return n
     if not first_wins:
         return -1
-    place, last = base, np.int64(0)
+    end, previous = np.uint64(out.size), np.int64(0)
     for i in range(n):
-        entry = lo + np.int64(entries[i] & mask)
+        entry = at + (entries[i] & mask)
         key = keys[entry]
-        if i > 0 and key == last:
+        if i > 0 and key == previous:
             continue
-        if place >= out.size:
+        if place >= end:
             return -1
         out[place] = values[entry]
-        place += 1
-        last = key
-    return place - base
+        place += _U1
+        previous = key
+    return np.int64(place) - base
 
 
 @_kernel
@@ -931,13 +993,14 @@ def order_dense(
         if hi < lo or hi > limit:
             return row, base
         n = hi - lo
+        at, to = np.uint64(lo), np.uint64(base)
         fits = n <= out.size - base
         if fits and _ascends(keys, lo, n):
-            for i in range(n):
-                out[base + i] = values[lo + i]
+            for i in range(np.uint64(n)):
+                out[to + i] = values[at + i]
         elif fits and n <= _RANKED and _rank(keys, lo, n, local, ranks):
-            for i in range(n):
-                out[base + ranks[i]] = values[lo + i]
+            for i in range(np.uint64(n)):
+                out[to + np.uint64(ranks[i])] = values[at + i]
         else:
             n = _order_long(keys, values, lo, n, first_wins, base, out)
             if n < 0:
