@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -98,11 +100,13 @@ def test_sparse(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert names() == ["maps.jsonl", "maps.npz", "maps.vocabulary.json"]
 
 
-def test_same_bytes_as_scipy_reads_and_as_the_last_run_wrote(folder: Path) -> None:
+def test_same_maps_give_the_same_bytes_at_any_time(folder: Path) -> None:
     write("maps.jsonl", *MAPS)
     main(["maps.jsonl", "-o", "one.npz"])
     main(["maps.jsonl", "-o", "two.npz"])
     assert Path("one.npz").read_bytes() == Path("two.npz").read_bytes()
+    with zipfile.ZipFile("one.npz") as archive:
+        assert {member.date_time[0] for member in archive.infolist()} == {1980}
 
 
 def test_dense(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -368,6 +372,17 @@ def test_many_chunks_give_what_one_gives(folder: Path, monkeypatch: pytest.Monke
     assert load("one.npz").toarray().tolist() == [[m.get(w, 0) for w in words] for m in maps]
 
 
+def test_a_dense_matrix_is_never_whole_in_memory(folder: Path) -> None:
+    write("maps.jsonl", {f"w{n}": 1 for n in range(1_000)}, *(5_000 * ["{}"]))
+    main(["maps.jsonl"])  # so that no compilation is measured
+    tracemalloc.start()
+    main(["maps.jsonl", "--dense"])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert Path("maps.npy").stat().st_size > 40e6
+    assert peak < 25e6
+
+
 def test_large_matrices_have_int64_indices(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_convert, "_INT32_MAX", 3)
     main([write("maps.jsonl", *MAPS)])
@@ -403,16 +418,21 @@ def test_progress_is_shown_on_a_terminal_and_wiped(
     assert terminal.getvalue().endswith("\r\033[K")
 
 
-def test_no_progress_in_a_file_or_a_short_run(
+def test_no_progress_in_a_short_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_convert, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(sys, "stderr", terminal := _Terminal())
+    main([write("maps.jsonl", *MAPS)])
+    assert terminal.getvalue() == ""
+
+
+def test_no_progress_in_a_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    clock = iter(range(0, 10**6, 3))
     monkeypatch.setattr(_convert, "_CHUNK_BYTES", 1)
-    write("maps.jsonl", *MAPS)
-    main(["maps.jsonl"])
+    monkeypatch.setattr("nbmapops._convert.time.monotonic", lambda: next(clock))
+    main([write("maps.jsonl", *MAPS)])
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(sys, "stderr", terminal := _Terminal())
-    main(["maps.jsonl"])
-    assert terminal.getvalue() == ""
 
 
 # ---------------------------------------------------------------------------------- Parquet
