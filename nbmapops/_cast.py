@@ -469,13 +469,11 @@ def _c_range(number: float, overlooks_from: float) -> float:
 # Arrays of text. Python's own readers take most texts at five times the speed; what they might take
 # in another way than the rules, or not at all, goes through the rule for one text.
 
-# All that Python's readers take beyond the rules in an ASCII text: "_" and four more blanks.
-_BEYOND = re.compile(r"[_\x1c-\x1f]")
-
 
 def _may_be_read(texts: list[str]) -> bool:
+    # All that Python's readers take beyond the rules has "_" or a character beyond ASCII in it.
     joined = "".join(texts)
-    return joined.isascii() and not _BEYOND.search(joined)
+    return joined.isascii() and "_" not in joined
 
 
 def _float_or_nan(text: str) -> float:
