@@ -422,7 +422,7 @@ class _Spool:
         ]
         with zipfile.ZipFile(stream, "w") as archive:
             for name, shape, dtype, blocks in members:
-                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     _write_array(member, shape, dtype, blocks)
 
     def write_npy(self, stream: IO[bytes]) -> None:
