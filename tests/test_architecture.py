@@ -17,6 +17,7 @@ import pytest
 import nbmapops
 
 from .conftest import WITHOUT_JIT
+from .forms import WITH_SCIPY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -386,7 +387,8 @@ def test_number_of_specialisations_stays_small() -> None:
     signatures = run(WORKLOAD)
 
     for name, most in MOST.items():
-        assert 1 <= len(signatures[name]) <= most, (name, signatures[name])
+        needed = WITH_SCIPY or name != "vectorize_csr"
+        assert needed <= len(signatures[name]) <= most, (name, signatures[name])
     entries = sum(len(found) for name, found in signatures.items() if not name.startswith("_"))
     assert entries <= 14
 
