@@ -7,8 +7,9 @@ reads (described there). Small tables are made by NumPy; Numba is loaded only fo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def range_index(columns: int, low: int = 0) -> Index:
 
 
 def table_index(columns_of: NDArray[np.int32]) -> Index:
-    """Index of the words ``0, 1, ...`` with the given columns; -1 marks a number that is no word."""
+    """Index of the words ``0, 1, ...`` with the given columns; -1: that number is no word."""
     if len(columns_of) == 0:
         return range_index(0)
     table = np.array(columns_of, np.int32)
@@ -110,13 +111,11 @@ def build_index(
     return _hash_index(words, places if columns is not None else None, total)
 
 
-def _hash_index(
-    words: NDArray[np.int64], columns: NDArray[np.int64] | None, width: int
-) -> Index:
+def _hash_index(words: NDArray[np.int64], columns: NDArray[np.int64] | None, width: int) -> Index:
     from nbmapops import kernels
 
     n = len(words)
-    bits = max(1, (n // 5).bit_length())
+    bits = max(1, (n // 4).bit_length())  # 2 to 4 words a bucket
     digest = hashlib.blake2b(words.astype("<i8", copy=False).data, digest_size=32).digest()
     attempt = 0
     while True:
@@ -140,26 +139,27 @@ def _hash_index(
     return _index([_HASH, width, 0, n_slots, bits, multiplier], pilots, slots)
 
 
-def _listed(words: object, name: str) -> Sequence[object] | NDArray[Any]:
+def _listed(words: object, kind: Kind, name: str) -> Sequence[object] | NDArray[Any]:
     """Return `words` as a list, a tuple or an array; a TypeError where order would be guessed."""
-    if isinstance(words, (str, bytes, bytearray, memoryview, Mapping, Set)):
+    if isinstance(words, (list, tuple)):
+        return words
+    if isinstance(words, (str, bytes, bytearray, memoryview, Mapping, AbstractSet)):
         raise TypeError(
             f"{name} must be a sequence of words in column order (a list, a tuple, an array), "
             f"not {type(words).__name__}"
         )
-    if isinstance(words, (list, tuple)):
-        return words
-    if isinstance(words, np.ndarray):
-        if words.ndim != 1:
-            raise ValueError(f"{name} must have one dimension, not {words.ndim}")
-        return words
+    if hasattr(words, "__array__"):
+        array = np.asarray(words)
+        if array.ndim != 1:
+            raise ValueError(f"{name} must have one dimension, not {array.ndim}")
+        # A column with nulls becomes an array of floats or objects: those are looked at singly.
+        if kind == "int64" and array.dtype.kind in "iub" and not np.ma.isMaskedArray(words):
+            return array
     for method in ("to_pylist", "to_list"):  # Arrow; polars, pandas
         if hasattr(words, method):
-            found = getattr(words, method)()
-            if isinstance(found, list):
-                return found
-    if hasattr(words, "__array__"):
-        return _listed(np.asarray(words), name)
+            return list(getattr(words, method)())
+    if isinstance(words, np.ndarray):
+        return words.tolist() if words.dtype.kind in "UT" else list(words)
     if isinstance(words, Sequence):
         return list(words)
     raise TypeError(
@@ -171,9 +171,8 @@ def _listed(words: object, name: str) -> Sequence[object] | NDArray[Any]:
 def _exact_int(word: object) -> int | None:
     if isinstance(word, int):
         return int.__index__(word)
-    # NumPy counts timedelta64 among its integers.
-    if isinstance(word, (np.integer, np.bool_)) and not isinstance(word, np.timedelta64):
-        return int(word)
+    if isinstance(word, np.generic) and word.dtype.kind in "iub":
+        return int(cast("Any", word))
     return None
 
 
@@ -183,10 +182,9 @@ def _exact_str(word: object) -> str | None:
 
 def _int64_words(words: Sequence[object] | NDArray[Any], name: str) -> NDArray[np.int64]:
     if isinstance(words, np.ndarray):
-        small = words.dtype.kind in "ib" or (words.dtype.kind == "u" and words.itemsize < 8)
-        if small:
-            return np.array(words, np.int64, order="C")
-        words = words.tolist() if words.dtype.kind == "u" else list(words)
+        if words.dtype.kind != "u" or words.itemsize < 8:
+            return np.array(words, np.int64)
+        words = words.tolist()
     if set(map(type, words)) <= {int, bool}:
         try:
             return np.array(words, np.int64)
@@ -197,12 +195,13 @@ def _int64_words(words: Sequence[object] | NDArray[Any], name: str) -> NDArray[n
         number = _exact_int(word)
         if number is None:
             raise TypeError(
-                f"{name}: word {i} is {show(word)} ({type(word).__name__}); "
-                f"words must be integers"
+                f"{name}: word {i} is {show(word)} ({type(word).__name__}); words must be integers"
             )
         if not _INT64.min <= number <= _INT64.max:
+            # Python refuses to write out an int of thousands of digits.
+            shown = number if number.bit_length() < 128 else f"of {number.bit_length()} bits"
             raise OverflowError(
-                f"{name}: word {i} is {show(number)}, which int64 cannot hold; "
+                f"{name}: word {i} is an integer, {shown}, that int64 cannot hold; "
                 f"pass the words as text in string_vocabulary"
             )
         exact[i] = number
@@ -210,10 +209,8 @@ def _int64_words(words: Sequence[object] | NDArray[Any], name: str) -> NDArray[n
 
 
 def _string_words(words: Sequence[object] | NDArray[Any], name: str) -> tuple[str, ...]:
-    if isinstance(words, np.ndarray):
-        words = words.tolist() if words.dtype.kind in "UT" else list(words)
     if set(map(type, words)) <= {str}:
-        return tuple(words)  # type: ignore[arg-type]
+        return tuple(cast("Sequence[str]", words))
     exact = []
     for i, word in enumerate(words):
         text = _exact_str(word)
@@ -299,7 +296,7 @@ class Vocabulary:
         ValueError
             For a repeated word, or an array that has not one dimension.
         """
-        listed = _listed(words, name)
+        listed = _listed(words, kind, name)
         made = cls(_int64_words(listed, name) if kind == "int64" else _string_words(listed, name))
         if made.copies is not None and not repeats:
             column, first = int(made.copies[0][0]), int(made.copies[1][0])
@@ -310,7 +307,7 @@ class Vocabulary:
         return made
 
     def _listed(self) -> Sequence[Any]:
-        return self.words if self.kind == "string" else self.words.tolist()
+        return cast("Sequence[Any]", self.words if self.kind == "string" else self.words.tolist())
 
     @property
     def columns(self) -> dict[Any, int]:
