@@ -7,6 +7,7 @@ float32 without nulls are views of the Arrow buffers; offsets are always copied.
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +38,7 @@ Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 _LARGEST = 2**63 - 1
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Text:
@@ -233,7 +235,7 @@ def word_set(words: Iterable[str]) -> Any:
     try:
         return pa.array(words, pa.large_string())
     except UnicodeEncodeError:
-        fit = [word if word.isascii() or _encodes(word) else None for word in words]
+        fit = [None if _SURROGATE.search(word) else word for word in words]
         return pa.array(fit, pa.large_string())
 
 
@@ -676,7 +678,3 @@ def _joined(parts: list[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         whole: npt.NDArray[Any] = parts[0]
         return whole
     return np.concatenate(parts) if parts else np.empty(0, dtype)
-
-
-def _encodes(word: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in word)
