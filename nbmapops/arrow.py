@@ -199,16 +199,22 @@ class _Words:
         """Return the codes of a dictionary array without nulls."""
         dictionary = array.dictionary
         if self._last is None or not self._last[0].equals(dictionary):
-            known = self._known
-            table = [known.setdefault(word, len(known)) for word in dictionary.to_pylist()]
-            same = table == list(range(len(table)))
-            self._last = dictionary, None if same else np.array(table, np.int64)
-        table_of_codes = self._last[1]
-        positions = _positions(array)
-        if table_of_codes is None:
+            self._last = dictionary, self._table(dictionary.to_pylist())
+        table, positions = self._last[1], _positions(array)
+        if table is None:
             return positions.astype(np.int64)
-        codes: Int64Array = table_of_codes[positions]
+        codes: Int64Array = table[positions]
         return codes
+
+    def _table(self, words: list[str]) -> Int64Array | None:
+        """Return the codes of words, None where they are 0, 1, 2, ...: a first, good dictionary."""
+        known = self._known
+        if not known:
+            known.update(zip(words, range(len(words)), strict=True))
+            if len(known) == len(words):
+                return None
+            known.clear()
+        return np.array([known.setdefault(word, len(known)) for word in words], np.int64)
 
 
 def is_column(obj: object) -> bool:
@@ -633,7 +639,8 @@ def _positions(array: Any, nulls: BoolArray | None = None) -> npt.NDArray[Any]:
     positions, end = _view(array.indices), len(array.dictionary)
     if nulls is not None:
         positions, end = np.where(nulls, end, positions.astype(np.int64)), end + 1
-    if len(positions) and (positions.min() < 0 or positions.max() >= end):
+    # seen as unsigned, negative positions lie behind the end too: one pass
+    if len(positions) and positions.view(f"u{positions.itemsize}").max() >= end:
         raise ValueError("MapBatch: the Arrow column points outside its dictionary")
     return positions
 
