@@ -691,7 +691,7 @@ def _order_wide(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
     """Order entries by key, equal keys by entry.
 
     An entry is packed into one number, the leading bits in which keys differ above the entry
-    number. These are sorted by two or three leading digits; after that few neighbours are wrong.
+    number. These are sorted by their two leading digits; after that few neighbours are wrong.
 
     Returns an array that holds the entry numbers in its masked bits, the mask, and whether a
     key repeats.
@@ -701,12 +701,9 @@ def _order_wide(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
     scratch = np.empty(2 * n, np.uint64)
     mask = (_U1 << np.uint64(_bit_length(np.uint64(n)))) - _U1
     bits = 8 if n < 4096 else 11
-    three = n >= 1 << (2 * bits)
     entries, other = scratch[:n], scratch[n:]
-    if three:
-        entries, other = other, entries
     digit = (_U1 << np.uint64(bits)) - _U1
-    high, middle, low = np.uint64(64 - bits), np.uint64(64 - 2 * bits), np.uint64(64 - 3 * bits)
+    high, middle = np.uint64(64 - bits), np.uint64(64 - 2 * bits)
     highs, middles = np.zeros(1 << bits, np.int64), np.zeros(1 << bits, np.int64)
     _pack(keys, lo, least, span, mask, entries)
     for i in range(n):
@@ -716,13 +713,6 @@ def _order_wide(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
         # So many keys share their leading digits that the rest would take too long.
         entries, repeated = _order_digits(keys, lo, n, bits)
         return entries, ~_U0, repeated
-    if three:
-        lows = np.zeros(1 << bits, np.int64)
-        for i in range(n):
-            lows[(entries[i] >> low) & digit] += 1
-        _starts(lows)
-        _scatter(entries, other, low, digit, lows)
-        entries, other = other, entries
     _starts(middles)
     _scatter(entries, other, middle, digit, middles)
     _starts(highs)
