@@ -8,11 +8,11 @@ result is scikit-learn's.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from numbers import Number
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -21,19 +21,29 @@ from sklearn.base import _fit_context
 from sklearn.feature_extraction import DictVectorizer as _Original
 from sklearn.utils._param_validation import StrOptions
 
+from nbmapops._arrays import readonly
 from nbmapops._dictvectorizer import DictVectorizer as _Operator
 from nbmapops._maps import CHUNK_ENTRIES, CHUNK_MAPS, maps_of
-from nbmapops._scalars import Array
+from nbmapops._scalars import INT64_MAX, INT64_MIN
+from nbmapops._stages import index_dtype_for
 from nbmapops.errors import UnknownKeyError, show
+
+if TYPE_CHECKING:
+    from nbmapops._scalars import Array
+    from nbmapops._vocabulary import Index
 
 __all__ = ["DictVectorizer"]
 
-# How the walk reads values for a result of this dtype, so that `astype` then converts them as
-# scikit-learn's call of the dtype does.
+_Maps: TypeAlias = "list[Any] | tuple[Any, ...]"
+
+# How the walk reads values for a result of this dtype. scikit-learn calls the dtype for every
+# value: for these, and what the walk takes, that is what a conversion of arrays does.
 _READ_AS: dict[Any, type] = {
-    **dict.fromkeys((float, np.float64, np.float32), np.float64),
-    **dict.fromkeys((int, np.int64, np.int32, np.int16, np.int8), np.int64),
-    **dict.fromkeys((np.uint64, np.uint32, np.uint16, np.uint8), np.int64),
+    float: np.float64,
+    np.float64: np.float64,
+    np.float32: np.float64,
+    int: np.int64,
+    np.int64: np.int64,
 }
 _DICTS = (dict, Counter, defaultdict)
 # Values that need no closer look before scikit-learn's code has them.
@@ -169,6 +179,9 @@ class DictVectorizer(_Original):  # type: ignore[misc]
 
     def _transform(self, X: Any, fitting: bool) -> Any:
         """Do the work of `transform` and `fit_transform`, whose frame is scikit-learn's."""
+        if not fitting and self.handle_unknown == "ignore" and _is_small(X):
+            maps = _checked([X] if isinstance(X, Mapping) else X, 0)
+            return _narrowed(super()._transform(maps, fitting=False))
         names = _Names({}) if fitting else self._known_names()
         reader = _Reader(self, names, learn=fitting)
         reader.read(X)
@@ -234,8 +247,11 @@ class _Names:
 
     @cached_property
     def integers(self) -> bool:
-        """Whether all names are integers."""
-        return set(map(type, self.words)) <= {int, bool}
+        """Whether all names are integers that fit in int64."""
+        words = self.words
+        if not set(map(type, words)) <= {int, bool}:
+            return False
+        return not words or INT64_MIN <= min(words) <= max(words) <= INT64_MAX
 
     @cached_property
     def column_of(self) -> Array:
@@ -255,20 +271,35 @@ class _Names:
         names = sorted(self.columns, key=self.columns.__getitem__)
         return _Operator(int64_vocabulary=names, handle_unknown="ignore")
 
-    def rows(self, part: _Part) -> Any:
-        """Return rows as a CSR array, the columns of each row ascending."""
+    def rows(self, part: _Part) -> _Rows:
+        """Return rows with the columns of each in ascending order."""
         source, keys, values, offsets = part
-        if source == "int64" and self.integers:
-            return self.by_name.csr(keys, values, offsets)
-        if source == "int64":
-            keys = np.array([self.words[key] for key in keys.tolist()], np.int32)
-        if source != "scikit-learn":
-            return self.by_code.csr(keys, values, offsets)
-        # A column may stand twice in a row here: {"a=b": 1, "a": "b"}.
-        shape = len(offsets) - 1, self.size
-        rows = sparse.csr_array((values, self.column_of[keys], offsets), shape=shape)
-        rows.sort_indices()
-        return rows
+        if source == "scikit-learn":
+            # A column may stand twice in a row here: {"a=b": 1, "a": "b"}.
+            shape = len(offsets) - 1, self.size
+            matrix = sparse.csr_array((values, self.column_of[keys], offsets), shape=shape)
+            matrix.sort_indices()
+            return _Rows(matrix.data, matrix.indices, np.diff(offsets))
+        if source == "int64" and not self.integers:
+            keys = np.array([self.words[key] for key in keys.tolist()], np.int64)
+        elif source == "int64":
+            return _placed(self.by_name.index, keys, values, offsets)
+        return _placed(self.by_code.index, keys, values, offsets)
+
+
+def _placed(index: Index, keys: Array, values: Array, offsets: Array) -> _Rows:
+    from nbmapops import kernels
+
+    # A row has no more columns than int32 counts: the codes of names are int32.
+    ends, columns = np.zeros(len(offsets), np.int32), np.empty(len(keys), np.int32)
+    data = np.empty(len(keys), values.dtype)
+    moved = np.int32 if data.itemsize == 4 else np.int64
+    status, size = kernels.vectorize_csr(
+        *index, readonly(keys.astype(np.int64, copy=False)), readonly(values).view(moved),
+        readonly(offsets), 0, len(offsets) - 1, True, False, 0, ends, columns, data.view(moved),
+    )  # fmt: skip
+    assert status == kernels.OK
+    return _Rows(data[:size], columns[:size], np.diff(ends))
 
 
 class _Part(NamedTuple):
@@ -278,6 +309,14 @@ class _Part(NamedTuple):
     keys: Array  # codes (-1: unknown), or the keys where they are integers
     values: Array
     offsets: Array
+
+
+class _Rows(NamedTuple):
+    """Some rows as they will be in the result."""
+
+    data: Array
+    indices: Array
+    lengths: Array
 
 
 class _Reader:
@@ -294,9 +333,10 @@ class _Reader:
         self.original = _Original(dtype=estimator.dtype, separator=estimator.separator, sort=False)
         self.original.set_output(transform="default")  # whatever the global configuration says
         self.read_as = _READ_AS.get(estimator.dtype) if keep else np.float64
-        self.dtype = np.dtype(estimator.dtype) if keep else np.dtype(np.float64)
+        self.dtype: np.dtype[Any] = np.dtype(estimator.dtype if keep else np.float64)
         self.rows = 0
-        self.parts: list[_Part] = []
+        self.parts: list[_Part] = []  # while the columns are not known
+        self.pieces: list[_Rows] = []
         self.buffers: tuple[Array, Array, Array] | None = None
 
     def read(self, maps: Any) -> None:
@@ -311,13 +351,13 @@ class _Reader:
                 # gets ever longer runs of them, unless the walk gets far in between.
                 run = 1 if read > 16 * run else min(2 * run, CHUNK_MAPS)
                 if stopped and done < len(block):
-                    rest = self._checked(block[done : done + run])
+                    rest = _checked(block[done : done + run], self.rows)
                     self._read_by_original(rest)
                     self.rows += len(rest)
                     done += len(rest)
 
     # ------------------------------------------------------------------------- the walk
-    def _walk(self, block: Sequence[Any], start: int) -> tuple[int, bool]:
+    def _walk(self, block: _Maps, start: int) -> tuple[int, bool]:
         """Read maps as far as the walk goes; tell how many, and whether a map stopped it."""
         if self.read_as is None or _is_small(block) or not self.names.plain:
             return 0, True
@@ -331,8 +371,6 @@ class _Reader:
         read, reason = _dictwalk.walk(
             block, start, kind, self.words, self.learn, keys, values, offsets
         )
-        if not self._fit(values[: offsets[read]]):
-            read, reason = 0, _dictwalk.STOP
         entries = int(offsets[read])
         part = _Part(kind, keys[:entries], values[:entries], offsets[: read + 1])
         if self.learn and kind == "string":
@@ -354,28 +392,25 @@ class _Reader:
             self.buffers = np.empty(need, np.int64), np.empty(need, self.read_as), ends
         return self.buffers
 
-    def _fit(self, values: Array) -> bool:
-        """Tell whether values read as int64 fit in the result."""
-        if self.dtype.kind == "f" or not len(values):
-            return True
-        limits = np.iinfo(self.dtype)
-        return bool(limits.min <= values.min() and values.max() <= limits.max)
-
-    def _take(self, part: _Part, maps: Sequence[Any]) -> None:
+    def _take(self, part: _Part, maps: _Maps) -> None:
         """Keep what the walk has read."""
         source, keys, values, offsets = part
         if self.learn and source == "int64" and len(keys):
             self._learn_integers(part, maps)
         if self.strict:
             self._refuse_unknown(part, maps)
-        if self.keep and maps:
-            # int32 codes, and values of the result's size if that is one of our operators' types.
-            keys = keys.copy() if source == "int64" else keys.astype(np.int32)
-            values = values.astype(self.dtype if self.dtype.kind == "f" else np.int64)
-            self.parts.append(_Part(source, keys, values, offsets.copy()))
         self.rows += len(maps)
+        if not self.keep or not maps:
+            return
+        values = values.astype(self.dtype, copy=self.learn)
+        if self.learn:
+            # The columns are known at the end; till then an entry takes no more than in the result.
+            keys = keys.copy() if source == "int64" else keys.astype(np.int32)
+            self.parts.append(_Part(source, keys, values, offsets.copy()))
+        else:
+            self.pieces.append(self.names.rows(_Part(source, keys, values, offsets)))
 
-    def _learn_integers(self, part: _Part, maps: Sequence[Any]) -> None:
+    def _learn_integers(self, part: _Part, maps: _Maps) -> None:
         keys = part.keys
         for word in _Operator.from_maps(keys, keys, order="first_seen").vocabulary.tolist():
             if word not in self.words:
@@ -385,7 +420,7 @@ class _Reader:
                     name = next(key for key in maps[row] if key == word)
                 self.words[name] = len(self.words)
 
-    def _refuse_unknown(self, part: _Part, maps: Sequence[Any]) -> None:
+    def _refuse_unknown(self, part: _Part, maps: _Maps) -> None:
         operator = self.names.by_code if part.source == "string" else self.names.by_name
         numbers, _ = operator.unknown(*part[1:])
         if len(numbers):
@@ -400,32 +435,7 @@ class _Reader:
         )
 
     # ------------------------------------------------------------------------- scikit-learn's way
-    def _checked(self, maps: Sequence[Any]) -> Sequence[Any]:
-        """Refuse what `fit` of scikit-learn overlooks, and make bool of ``np.bool_``."""
-        for number, mapping in enumerate(maps, self.rows):
-            if not hasattr(mapping, "items"):
-                raise TypeError(
-                    f"DictVectorizer: map {number} is {show(mapping)} of type "
-                    f"{type(mapping).__name__}; every sample must be a mapping"
-                )
-        odd = {type(value) for mapping in maps for _, value in mapping.items()} - _VALUES
-        if not odd:
-            return maps
-        for number, mapping in enumerate(maps, self.rows):
-            for key, value in mapping.items():
-                if type(value) in odd and not isinstance(value, (Number, Iterable, np.bool_)):
-                    raise TypeError(
-                        f"Unsupported value Type {type(value)} for {key}: {value}.\n"
-                        f"{type(value)} objects are not supported (map {number})."
-                    )
-        if np.bool_ not in odd:
-            return maps
-        return [
-            {key: bool(value) if type(value) is np.bool_ else value for key, value in each.items()}
-            for each in maps
-        ]
-
-    def _read_by_original(self, maps: Sequence[Any]) -> None:
+    def _read_by_original(self, maps: _Maps) -> None:
         original = self.original
         if not self.keep:
             self._codes(original.fit(maps).feature_names_)
@@ -438,10 +448,14 @@ class _Reader:
                 entry = int(np.argmax(keys < 0))
                 raise self._unknown(_row(rows.indptr, entry), names[rows.indices[entry]])
         else:
-            original.vocabulary_, original.feature_names_ = self.words, list(self.words)
+            original.vocabulary_, original.feature_names_ = self.words, []  # names unused
             rows = original.transform(maps)
             keys = rows.indices
-        self.parts.append(_Part("scikit-learn", keys, rows.data, rows.indptr.astype(np.int32)))
+        part = _Part("scikit-learn", keys, rows.data, rows.indptr.astype(np.int32))
+        if self.learn:
+            self.parts.append(part)
+        else:
+            self.pieces.append(self.names.rows(part))
 
     def _codes(self, names: list[Any]) -> Array:
         words = self.words
@@ -455,18 +469,21 @@ class _Reader:
     def matrix(self, names: _Names) -> Any:
         """Return all rows as a CSR matrix of the kind that scikit-learn is configured for."""
         self.parts.reverse()
-        pieces = []
-        while self.parts:  # of which each goes when its rows are made
-            pieces.append(names.rows(self.parts.pop()))
-        rows = pieces[0] if len(pieces) == 1 else sparse.vstack(pieces, format="csr")
-        rows = rows.astype(self.dtype, copy=False)
-        if get_config().get("sparse_interface", "spmatrix") == "spmatrix":
-            rows = sparse.csr_matrix(rows)
-        rows.has_sorted_indices = True
+        while self.parts:  # each of them goes when its rows are there
+            self.pieces.append(names.rows(self.parts.pop()))
+        data, indices, lengths = map(list, zip(*self.pieces, strict=True))
+        indptr = np.concatenate([[0], *lengths]).cumsum(dtype=np.int64)
+        dtype = index_dtype_for(int(indptr[-1]), names.size)
+        kind = get_config().get("sparse_interface", "spmatrix")
+        made = sparse.csr_matrix if kind == "spmatrix" else sparse.csr_array
+        rows = made((self.rows, names.size), dtype=self.dtype)
+        rows.data = np.concatenate(data, dtype=self.dtype)
+        rows.indices = np.concatenate(indices, dtype=dtype)
+        rows.indptr = indptr.astype(dtype)
         return rows
 
 
-def _blocks(maps: Any) -> Iterator[Sequence[Any]]:
+def _blocks(maps: Any) -> Iterator[_Maps]:
     """Yield the maps in lists or tuples, which the walk takes."""
     if isinstance(maps, Mapping):
         yield [maps]
@@ -478,10 +495,12 @@ def _blocks(maps: Any) -> Iterator[Sequence[Any]]:
             yield block
 
 
-def _is_small(block: Sequence[Any]) -> bool:
-    if len(block) >= _FEW_MAPS:
+def _is_small(maps: Any) -> bool:
+    if isinstance(maps, Mapping):
+        return len(maps) < _FEW_ENTRIES
+    if type(maps) not in (list, tuple) or len(maps) >= _FEW_MAPS:
         return False
-    return sum(len(each) for each in block if type(each) in _DICTS) < _FEW_ENTRIES
+    return sum(len(each) for each in maps if type(each) in _DICTS) < _FEW_ENTRIES
 
 
 def _kind_of_keys(mapping: Any) -> str:
@@ -494,3 +513,39 @@ def _kind_of_keys(mapping: Any) -> str:
 def _row(offsets: Array, entry: int) -> int:
     """Return the row that an entry is in."""
     return int(np.searchsorted(offsets, entry, "right")) - 1
+
+
+def _checked(maps: _Maps, first: int) -> _Maps:
+    """Refuse what `fit` of scikit-learn overlooks, and make bool of ``np.bool_``."""
+    for number, mapping in enumerate(maps, first):
+        if not hasattr(mapping, "items"):
+            raise TypeError(
+                f"DictVectorizer: map {number} is {show(mapping)} of type "
+                f"{type(mapping).__name__}; every sample must be a mapping"
+            )
+    odd = {type(value) for mapping in maps for _, value in mapping.items()} - _VALUES
+    if not odd:
+        return maps
+    for number, mapping in enumerate(maps, first):
+        for key, value in mapping.items():
+            if type(value) in odd and not isinstance(value, (Number, Iterable, np.bool_)):
+                raise TypeError(
+                    f"Unsupported value Type {type(value)} for {key}: {value}.\n"
+                    f"{type(value)} objects are not supported (map {number})."
+                )
+    if np.bool_ not in odd:
+        return maps
+    return [
+        {key: bool(value) if type(value) is np.bool_ else value for key, value in each.items()}
+        for each in maps
+    ]
+
+
+def _narrowed(matrix: Any) -> Any:
+    """Return a small matrix with index arrays of int32."""
+    if sparse.issparse(matrix):
+        matrix.indices, matrix.indptr = (
+            matrix.indices.astype(np.int32, copy=False),
+            matrix.indptr.astype(np.int32, copy=False),
+        )
+    return matrix
