@@ -336,12 +336,15 @@ def large_batches(draw: st.DrawFn) -> tuple[list[int], Maps]:
     """
     rng = random.Random(draw(st.integers(0, 2**32)))
     n_words = draw(st.sampled_from([1, 40, 63, 64, 65, 129, 1200 // _FEWER]))
-    spread = draw(st.sampled_from(["range", "close", "wide", "low bits equal", "high bits equal"]))
+    spread = draw(
+        st.sampled_from(["range", "close", "wide", "clusters", "low bits equal", "high bits equal"])
+    )
     low = draw(st.sampled_from([0, -5, 2**40, INT64_MIN, INT64_MAX - 4 * n_words - 8]))
     words = {
         "range": lambda: list(range(low, low + n_words)),
         "close": lambda: rng.sample(range(low, low + 3 * n_words + 2), n_words),
         "wide": lambda: list({rng.getrandbits(64) + INT64_MIN for _ in range(n_words)}),
+        "clusters": lambda: [n + (n % 2 << 60) for n in rng.sample(range(-2999, 3000), n_words)],
         "low bits equal": lambda: [(n << 48) + 5 for n in rng.sample(range(-999, 1000), n_words)],
         "high bits equal": lambda: rng.sample(range(2**61, 2**61 + 2**22), n_words),
     }[spread]()

@@ -228,6 +228,15 @@ def test_result_too_large_for_memory_is_refused_with_its_size() -> None:
         text([{1: "a"}])
 
 
+@needs_scipy
+def test_index_dtype_that_is_too_narrow_is_refused() -> None:
+    op = CastMap(map_form="SPARSE", max_map=2**40)
+    for maps in ([{1: 1}], iter([{1: 1}]), {1: 1}, MapBatch.from_dicts([{1: 1}])):
+        with pytest.raises(ValueError, match=r"^CastMap: .*index_dtype"):
+            op.csr(maps, index_dtype=np.int32)
+    assert op.csr([{1: 1}], index_dtype=np.int64).indices.dtype == np.int64
+
+
 # Conversions.
 
 TEXT_CORNERS = [
@@ -443,6 +452,29 @@ def test_repeated_keys() -> None:
     assert offsets.tolist() == [0, 2, 3]
     # Lengths count what is left.
     assert relaxed([*keys, 7, 8], [*values, "7", "8"], [0, 4, 6]).tolist() == [[2, 1], [7, 8]]
+
+
+@pytest.mark.parametrize("n", [2, 3, 64, 65, 300, 5000])
+def test_repeated_keys_are_seen_wherever_they_stand(n: int) -> None:
+    """Side by side in ascending keys, at the ends, in short maps and long ones, close and wide."""
+    for spacing in (1, 2**40):
+        for first, second in ((0, 1), (n - 2, n - 1), (0, n - 1), (n // 2 - 1, n // 2)):
+            keys = np.arange(n) * spacing
+            keys[second] = keys[first]
+            for given in (keys, keys[::-1], np.roll(keys, n // 3)):
+                with pytest.raises(DuplicateKeyError, match=f"map 1: key {keys[first]} "):
+                    CastMap()(given, np.ones(n), [0, 0, n])
+                relaxed = CastMap(semantics="onnxruntime", cast_to="TO_INT64")
+                kept, _ = relaxed.ragged(given, np.arange(n) % 1000, [0, n])
+                expected = {k: v % 1000 for v, k in reversed(list(enumerate(given.tolist())))}
+                assert kept.tolist() == [expected[key] for key in sorted(expected)]
+
+
+def test_keys_of_another_type_are_refused() -> None:
+    for op in (CastMap(), CastMap(map_form="SPARSE", semantics="onnxruntime")):
+        for given in (({"a": 1},), ([{"a": 1}],), (["a"], [1]), (MapBatch.from_dicts([{"a": 1}]),)):
+            with pytest.raises(TypeError, match="CastMap: map 0: key 'a' is str"):
+                op(*given)
 
 
 def test_remedy_for_repeated_keys_works() -> None:

@@ -603,6 +603,9 @@ def test_unknown_names_every_entry() -> None:
     assert [part.tolist() for part in op.unknown([3, 1], [0, 0])] == [[0], [3]]
     assert [part.tolist() for part in op.unknown({1: 0})] == [[], []]
     assert [part.tolist() for part in op.unknown([])] == [[], []]
+    for other in ([{"b": 1}], {"b": 1}, MapBatch.from_dicts([{"b": 1}])):
+        with pytest.raises(TypeError, match="map 0: key 'b' is str"):
+            op.unknown(other)
 
 
 @pytest.mark.parametrize("words", [[1, 2, 3, 5, 6], [], [6, 1, 3, 2, 5], [-(2**60), 0, 2**60]])
@@ -668,6 +671,17 @@ def test_inverse_of_a_wrong_sparse_width_is_refused() -> None:
 
     with pytest.raises(ValueError, match="DictVectorizer: the matrix"):
         by_int().inverse(sp.csr_array((1, 4)))
+
+
+@pytest.mark.parametrize("cell", [None, 1j, b"a", [1]], ids=repr)
+def test_inverse_of_what_no_value_can_be_is_refused(cell: Any) -> None:
+    matrix = np.empty((1, 3), object)
+    matrix[0, 0], matrix[0, 1], matrix[0, 2] = cell, 0, 0
+    with pytest.raises(TypeError, match=r"^DictVectorizer: "):
+        by_int().inverse(matrix)
+    if isinstance(cell, complex):
+        with pytest.raises(TypeError, match=r"^DictVectorizer: "):
+            by_int().inverse(np.array([[cell] * 3]))
 
 
 def test_inverse_does_not_share_or_change_the_matrix() -> None:
