@@ -51,6 +51,16 @@ def small_cases() -> Iterator[Any]:
             yield pytest.param(benchmark, params, id=name.removeprefix("benchmarks."))
 
 
+def missing_library(error: BaseException | None) -> str | None:
+    """Return the library that was not found, if that was the cause and it is not this one."""
+    while error is not None:
+        name = getattr(error, "name", None)
+        if isinstance(error, ModuleNotFoundError) and name and name.split(".")[0] != "nbmapops":
+            return str(name)
+        error = error.__cause__
+    return None
+
+
 @pytest.mark.parametrize(("benchmark_class", "params"), list(small_cases()))
 def test_benchmark_runs(
     benchmark_class: type[Any], params: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
@@ -65,10 +75,11 @@ def test_benchmark_runs(
         return
     try:
         case.setup(*params)
-    except NotImplementedError as missing:
-        if "nbmapops" in str(missing):
+    except (ImportError, NotImplementedError) as error:
+        library = missing_library(error)
+        if library is None:
             raise
-        pytest.skip(str(missing))
+        pytest.skip(f"needs {library}")
     for name in methods(benchmark_class, "time_", "peakmem_"):
         getattr(case, name)(*params)
 
