@@ -22,14 +22,16 @@ import platform
 import sys
 import sysconfig
 from collections import Counter, defaultdict
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from llvmlite import binding, ir  # type: ignore[import-untyped]
-from numba import config, njit, types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
+
+from nbmapops._jit import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,14 +41,6 @@ __all__ = ["DONE", "FULL", "STOP", "available", "walk"]
 DONE, FULL, STOP = 0, 1, 2
 
 _Function = TypeVar("_Function", bound="Callable[..., object]")
-
-
-def _kernel(function: _Function) -> _Function:
-    """Compile with the GIL held; without a disk cache where no cache folder can be written."""
-    try:
-        return cast("_Function", njit(cache=True)(function))
-    except RuntimeError:
-        return cast("_Function", njit(function))
 
 
 def _helper(function: _Function) -> _Function:
@@ -255,7 +249,7 @@ def _map_at(maps: Any, i: Any, known: Any) -> Any:
     return item if _is_map(item, known) else 0
 
 
-@_kernel
+@partial(kernel, nogil=False)  # the GIL is held
 def _walk_int64(
     maps: int, first: int, known: int, keys: Any, values: Any, offsets: Any
 ) -> tuple[int, int]:
@@ -340,7 +334,7 @@ def _memo_bits(maps: Any, words: Any, room: Any) -> Any:
     return bits
 
 
-@_kernel
+@partial(kernel, nogil=False)  # the GIL is held
 def _walk_string(
     maps: int,
     first: int,

@@ -45,6 +45,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numba import njit
 
+from nbmapops._jit import kernel
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -89,14 +91,6 @@ _NARROW = _U4
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
-def _kernel(function: _Function) -> _Function:
-    """Compile without the GIL; without a disk cache where no cache folder can be written."""
-    try:
-        return cast("_Function", njit(nogil=True, cache=True)(function))
-    except RuntimeError:
-        return cast("_Function", njit(nogil=True)(function))
-
-
 def _inlined(function: _Function) -> _Function:
     """Compile into the callers: Numba's own calls cost reference counts, felt once a map."""
     return cast("_Function", njit(nogil=True, inline="always")(function))
@@ -105,19 +99,20 @@ def _inlined(function: _Function) -> _Function:
 # The index: build
 
 
-@_kernel
+@kernel
 def _hash(key: Any, multiplier: Any) -> Any:
-    # The multiplier is odd, so no two keys have the same hash.
+    # The multiplier is odd, so no two keys have the same hash. It multiplies twice: once left the
+    # words of an arithmetic progression in buckets of very different sizes.
     h = np.uint64(key) * multiplier
-    return h ^ (h >> _U32)
+    return (h ^ (h >> _U32)) * multiplier
 
 
-@_kernel
+@kernel
 def _slot(h: Any, pilot: Any, n_slots: Any) -> Any:
     return ((((h ^ (np.uint64(pilot) * _K2)) * _K1) >> _U32) * n_slots) >> _U32
 
 
-@_kernel
+@kernel
 def _group_hashes(words: Array, multiplier: Any, to_bucket: Any, ends: Array, hashes: Array) -> Int:
     """Put hashes of one bucket side by side, set the end of every bucket; the largest size."""
     for i in range(words.size):
@@ -137,7 +132,7 @@ def _group_hashes(words: Array, multiplier: Any, to_bucket: Any, ends: Array, ha
     return largest
 
 
-@_kernel
+@kernel
 def _largest_first(ends: Array, largest: Int) -> Array:
     """Bucket numbers by falling size (counting sort)."""
     first = np.zeros(largest + 2, np.int64)
@@ -157,7 +152,7 @@ def _largest_first(ends: Array, largest: Int) -> Array:
     return order
 
 
-@_kernel
+@kernel
 def _equal_at(items: Array, start: Int, stop: Int) -> Int:
     """Position of an item of ``items[start:stop]`` that stands there before, or -1."""
     for i in range(start + 1, stop):
@@ -167,7 +162,7 @@ def _equal_at(items: Array, start: Int, stop: Int) -> Int:
     return -1
 
 
-@_kernel
+@kernel
 def _second(words: Array, multiplier: Any, h: Any) -> Int:
     """Position of the second word that has the hash `h`."""
     before = 0
@@ -179,7 +174,7 @@ def _second(words: Array, multiplier: Any, h: Any) -> Int:
     return NO_FIT
 
 
-@_kernel
+@kernel
 def _find_pilot(hashes: Array, lo: Int, hi: Int, n_slots: Any, taken: Array, places: Array) -> Int:
     """Smallest pilot that sends ``hashes[lo:hi]`` to free slots (set in `places`), or -1."""
     for pilot in range(_PILOTS):
@@ -193,7 +188,7 @@ def _find_pilot(hashes: Array, lo: Int, hi: Int, n_slots: Any, taken: Array, pla
     return -1
 
 
-@_kernel
+@kernel
 def build_hash(
     words: Array, n_slots: Int, bucket_bits: Int, multiplier: Int, pilots: Array, slots: Array
 ) -> Int:
@@ -220,7 +215,7 @@ def build_hash(
         -1; the number of a word that stands in `words` before; or `NO_FIT`, when another
         multiplier or more slots must be tried (also for many copies of one word).
     """
-    factor, size = np.uint64(multiplier), np.uint64(n_slots)
+    factor, size = np.uint64(np.int64(multiplier)), np.uint64(n_slots)
     to_bucket = _U64 - np.uint64(bucket_bits)
     hashes = np.empty(words.size, np.uint64)
     ends = np.zeros(pilots.size, np.int32)
@@ -256,7 +251,7 @@ def build_hash(
 # The index: look up
 
 
-@_kernel
+@kernel
 def _head(header: Array, pilots: Array, slots: Array, table: Array) -> Head:
     """Load the header: status, kind, columns, smallest word, slots, bucket bits, multiplier."""
     if header.size != 8 or header[0] != FORMAT:
@@ -274,7 +269,7 @@ def _head(header: Array, pilots: Array, slots: Array, table: Array) -> Head:
     return OK if fits else MISMATCH, kind, columns, low, n_slots, bits, multiplier
 
 
-@_kernel
+@kernel
 def _find(
     head: Head, pilots: Array, slots: Array, table: Array,
     keys: Array, lo: Int, hi: Int, columns: Array,
@@ -313,7 +308,7 @@ def _find(
     return least >= 0
 
 
-@_kernel
+@kernel
 def lookup(
     header: Array, pilots: Array, slots: Array, table: Array, keys: Array, columns: Array
 ) -> Int:
@@ -342,7 +337,7 @@ def lookup(
     return OK
 
 
-@_kernel
+@kernel
 def _group(offsets: Array, first: Int, stop: Int, lo: Int, limit: Int, ends: Array) -> Any:
     """Copy the ends of the next maps; how many, and whether an offset that is none follows."""
     maps, hi = 0, lo
@@ -358,7 +353,7 @@ def _group(offsets: Array, first: Int, stop: Int, lo: Int, limit: Int, ends: Arr
     return maps, False
 
 
-@_kernel
+@kernel
 def _reserve(array: Array, size: Int) -> Array:
     return array if array.size >= size else np.empty(size, array.dtype)
 
@@ -366,7 +361,7 @@ def _reserve(array: Array, size: Int) -> Array:
 # Rows of a dense matrix
 
 
-@_kernel
+@kernel
 def _write_rows(
     columns: Array, values: Array, lo: Int, ends: Array, maps: Int, fill: Any, prefilled: Flag,
     skip_unknown: Flag, first_wins: Flag, seen: Array, row: Int, out: Array,
@@ -400,7 +395,7 @@ def _write_rows(
     return maps
 
 
-@_kernel
+@kernel
 def vectorize_dense(
     header: Array, pilots: Array, slots: Array, table: Array,
     keys: Array, values: Array, offsets: Array, start: Int, stop: Int,
@@ -506,7 +501,7 @@ def _rank(items: Array, lo: Int, n: Int, local: Array, ranks: Array) -> Flag:
     return total == n * (n - 1) // 2
 
 
-@_kernel
+@kernel
 def _survey(keys: Array, lo: Int, n: Int) -> Any:
     """Smallest of ``keys[lo:lo + n]``, and the largest less the smallest."""
     at = np.uint64(lo)
@@ -516,14 +511,14 @@ def _survey(keys: Array, lo: Int, n: Int) -> Any:
     return np.uint64(least), np.uint64(most) - np.uint64(least)
 
 
-@_kernel
+@kernel
 def _count_bits(x: Any) -> Any:
     x = x - ((x >> _U1) & _PAIRS)
     x = (x & _NIBBLES) + ((x >> _U2) & _NIBBLES)
     return (((x + (x >> _U4)) & _BYTES) * _ONES) >> _U56
 
 
-@_kernel
+@kernel
 def _mark(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
     """Bitmap of the keys less `least`, 32 to a word, each word above it the number of bits before.
 
@@ -542,13 +537,13 @@ def _mark(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
     return bitmap, total == np.uint64(n)
 
 
-@_kernel
+@kernel
 def _marked_before(bitmap: Array, place: Any) -> Any:
     word = bitmap[place >> _U5]
     return (word >> _U32) + _count_bits(word & ((_U1 << (place & _U31)) - _U1))
 
 
-@_kernel
+@kernel
 def _bit_length(x: Any) -> Int:
     length = 0
     while x != _U0:
@@ -557,7 +552,7 @@ def _bit_length(x: Any) -> Int:
     return length
 
 
-@_kernel
+@kernel
 def _gaps(differing: Any, masks: Array, lifts: Array) -> Int:
     """Find the runs of bits that differ, from the top, and the shifts that close the gaps.
 
@@ -578,7 +573,7 @@ def _gaps(differing: Any, masks: Array, lifts: Array) -> Int:
     return runs
 
 
-@_kernel
+@kernel
 def _pack(keys: Array, lo: Int, least: Any, span: Any, mask: Any, entries: Array) -> None:
     """Set entries to the leading bits in which keys differ, above the (masked) entry number."""
     at, differing = np.uint64(lo), _U0
@@ -599,7 +594,7 @@ def _pack(keys: Array, lo: Int, least: Any, span: Any, mask: Any, entries: Array
         entries[i] = (closed & ~mask) | np.uint64(i)
 
 
-@_kernel
+@kernel
 def _starts(count: Array) -> None:
     """Turn the counts of digits into the places where they start."""
     start = np.int64(0)
@@ -607,7 +602,7 @@ def _starts(count: Array) -> None:
         start, count[digit] = start + count[digit], start
 
 
-@_kernel
+@kernel
 def _scatter(source: Array, target: Array, shift: Any, mask: Any, place: Array) -> None:
     for i in range(source.size):
         item = source[i]
@@ -616,7 +611,7 @@ def _scatter(source: Array, target: Array, shift: Any, mask: Any, place: Array) 
         place[digit] += 1
 
 
-@_kernel
+@kernel
 def _settle(keys: Array, lo: Int, entries: Array, mask: Any) -> Any:
     """Finish the order of entries that is right but for close keys (insertion sort).
 
@@ -647,7 +642,7 @@ def _settle(keys: Array, lo: Int, entries: Array, mask: Any) -> Any:
     return repeated, False
 
 
-@_kernel
+@kernel
 def _order_digits(keys: Array, lo: Int, n: Int, bits: Int) -> Any:
     """Entry numbers by ascending key, digit by digit from the last; whether a key repeats.
 
@@ -686,7 +681,7 @@ def _order_digits(keys: Array, lo: Int, n: Int, bits: Int) -> Any:
     return entries, repeated
 
 
-@_kernel
+@kernel
 def _order_wide(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
     """Order entries by key, equal keys by entry.
 
@@ -727,7 +722,7 @@ def _order_wide(keys: Array, lo: Int, n: Int, least: Any, span: Any) -> Any:
 # Rows of a CSR matrix
 
 
-@_kernel
+@kernel
 def _take_known(columns: Array, held: Array, ends: Array, maps: Int, skip: Flag) -> Int:
     """Close the gaps of unknown keys; the number of maps up to one that must not have any."""
     kept, first, stop = _U0, _U0, _U0
@@ -744,7 +739,7 @@ def _take_known(columns: Array, held: Array, ends: Array, maps: Int, skip: Flag)
     return maps
 
 
-@_kernel
+@kernel
 def _emit_long(
     columns: Array, held: Array, lo: Int, n: Int, first_wins: Flag,
     base: Int, indices: Array, data: Array,
@@ -780,7 +775,7 @@ def _emit_long(
     return np.int64(place) - base
 
 
-@_kernel
+@kernel
 def _emit_rows(
     columns: Array, held: Array, ends: Array, maps: Int, first_wins: Flag,
     local: Array, ranks: Array, row: Int, base: Int, indptr: Array, indices: Array, data: Array,
@@ -811,7 +806,7 @@ def _emit_rows(
     return maps, base
 
 
-@_kernel
+@kernel
 def vectorize_csr(
     header: Array, pilots: Array, slots: Array, table: Array,
     keys: Array, values: Array, offsets: Array, start: Int, stop: Int,
@@ -898,7 +893,7 @@ def vectorize_csr(
 # CastMap: values by ascending key
 
 
-@_kernel
+@kernel
 def _order_long(
     keys: Array, values: Array, lo: Int, n: Int, first_wins: Flag, base: Int, out: Array
 ) -> Int:
@@ -935,7 +930,7 @@ def _order_long(
     return np.int64(place) - base
 
 
-@_kernel
+@kernel
 def order_dense(
     keys: Array, values: Array, offsets: Array, start: Int, stop: Int, first_wins: Flag,
     base: Int, out_offsets: Array, out: Array,
@@ -1004,7 +999,7 @@ def order_dense(
 # Learning a vocabulary
 
 
-@_kernel
+@kernel
 def _probe(table: Array, shift: Any, multiplier: Any, key: Any, empty: Any) -> Any:
     """Where `table` holds `key`, or the empty place where it belongs."""
     mask = np.uint64(table.size - 1)
@@ -1014,7 +1009,7 @@ def _probe(table: Array, shift: Any, multiplier: Any, key: Any, empty: Any) -> A
     return place
 
 
-@_kernel
+@kernel
 def distinct(keys: Array, multiplier: Int) -> Array:
     """Find the distinct keys.
 
@@ -1033,7 +1028,7 @@ def distinct(keys: Array, multiplier: Int) -> Array:
     found = np.empty(512, np.int64)
     if keys.size == 0:
         return found[:0]
-    factor, bits = np.uint64(multiplier), 11
+    factor, bits = np.uint64(np.int64(multiplier)), 11
     # Places without a key hold the first key: it needs no place, and no key is set aside.
     first = keys[0]
     table = np.full(1 << bits, first, np.int64)

@@ -1,0 +1,239 @@
+"""Faults around the library: caches, memory limits, interrupts, and load, each in a process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nbmapops
+from nbmapops import CastMap, DictVectorizer, MapBatch
+
+compiled = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="nothing is compiled without the JIT"
+)
+# Of the kernels only `lookup`, which takes the least time to compile.
+BATCH = """
+import nbmapops
+dv = nbmapops.DictVectorizer(int64_vocabulary=[5, 6, 9])
+numbers, keys = dv.unknown([5, 9, 7, 6, 8], [0.5] * 5, [0, 3, 5])
+assert (numbers.tolist(), keys.tolist()) == ([0, 1], [7, 8]), (numbers, keys)
+print("right")
+"""
+
+
+def run(code: str, **environment: str | None) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **{k: v for k, v in environment.items() if v is not None}}
+    for name, value in environment.items():
+        if value is None:
+            env.pop(name, None)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def right(result: subprocess.CompletedProcess[str]) -> bool:
+    return result.returncode == 0 and result.stdout.strip().endswith("right")
+
+
+# ------------------------------------------------------------------------------- caches
+@compiled
+@pytest.mark.parametrize("home", [True, False])
+def test_a_package_in_a_folder_that_cannot_be_written(tmp_path: Path, *, home: bool) -> None:
+    site = tmp_path / "site"
+    package = shutil.copytree(
+        Path(nbmapops.__file__).parent,
+        site / "nbmapops",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    # A file of that name keeps even root from making the folder.
+    (package / "__pycache__").touch()
+    result = run(
+        BATCH,
+        PYTHONPATH=str(site),
+        PYTHONDONTWRITEBYTECODE="1",
+        NUMBA_CACHE_DIR=None,
+        HOME=str(tmp_path) if home else os.devnull,
+        XDG_CACHE_HOME=None if home else os.devnull,
+    )
+    assert right(result), result.stderr
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("suffix", "damage"),
+    [
+        (".nbi", "garbage"),
+        (".nbc", "half"),
+        pytest.param(".nbi", "empty", marks=pytest.mark.thorough),
+        pytest.param(".nbi", "half", marks=pytest.mark.thorough),
+        pytest.param(".nbc", "empty", marks=pytest.mark.thorough),
+        pytest.param(".nbc", "garbage", marks=pytest.mark.thorough),
+    ],
+)
+def test_a_damaged_cache_is_compiled_anew(
+    warm_cache: Path, tmp_path: Path, suffix: str, damage: str
+) -> None:
+    folder = shutil.copytree(warm_cache, tmp_path / "cache")
+    files = [path for path in folder.rglob("*") if path.suffix == suffix]
+    assert files
+    for path in files:
+        content = path.read_bytes()
+        path.write_bytes(
+            {"empty": b"", "garbage": b"garbage" * 9, "half": content[: len(content) // 2]}[damage]
+        )
+    result = run(BATCH, NUMBA_CACHE_DIR=str(folder))
+    assert right(result), result.stderr
+
+
+@pytest.fixture(scope="module")
+def warm_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cache")
+    assert right(run(BATCH, NUMBA_CACHE_DIR=str(folder)))
+    return folder
+
+
+@compiled
+def test_a_cache_folder_that_goes_away(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    code = f"import shutil\nimport nbmapops.kernels\nshutil.rmtree({str(folder)!r})\n" + BATCH
+    result = run(code, NUMBA_CACHE_DIR=str(folder))
+    assert right(result), result.stderr
+
+
+@compiled
+def test_two_processes_compile_at_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda _: run(BATCH, NUMBA_CACHE_DIR=str(tmp_path)), range(2)))
+    assert all(map(right, results)), [result.stderr for result in results]
+    assert right(run(BATCH, NUMBA_CACHE_DIR=str(tmp_path)))
+
+
+@compiled
+def test_an_upgrade_over_an_old_cache(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    package = shutil.copytree(
+        Path(nbmapops.__file__).parent,
+        site / "nbmapops",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    environment = {"PYTHONPATH": str(site), "NUMBA_CACHE_DIR": None}
+    assert right(run(BATCH, **environment))
+    # As a release would: other code under the same names, in the same place.
+    for name in ("kernels.py", "_vocabulary.py"):
+        path = package / name
+        text = path.read_text()
+        assert "TABLE, _HASH = 0, 1, 2" in text or "TABLE, HASH = 0, 1, 2" in text
+        path.write_text(text.replace("HASH = 0, 1, 2", "HASH = 0, 2, 1"))
+    result = run(BATCH, **environment)
+    assert right(result), result.stderr
+
+
+# ------------------------------------------------------------------------------- limits
+def test_a_memory_limit_is_an_error_that_says_the_size() -> None:
+    code = """
+import numpy as np, resource, nbmapops
+import nbmapops.kernels
+dv = nbmapops.DictVectorizer(int64_vocabulary=np.arange(100_000))
+batch = nbmapops.MapBatch.from_arrays(np.zeros(20_000, int), np.ones(20_000), np.arange(20_001))
+dv(batch[:2])
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+huge = nbmapops.CastMap(map_form="SPARSE", max_map=10**10)
+for call in (lambda: dv(batch), lambda: huge({1: 2.0})):
+    try:
+        call()
+    except MemoryError as error:
+        assert "GiB" in str(error) and "csr()" in str(error), error
+    else:
+        raise AssertionError("no error")
+assert dv(batch[:2]).shape == (2, 100_000)
+print("right")
+"""
+    result = run(code)
+    assert right(result), result.stderr
+
+
+def test_sizes_beyond_the_address_space_are_memory_errors() -> None:
+    huge = CastMap(map_form="SPARSE", max_map=2**62)
+    with pytest.raises(MemoryError, match=r"shape \(4611686018427387904,\).*TiB; csr\(\)"):
+        huge({1: 2.0})
+    with pytest.raises(MemoryError, match=r"shape \(2, 4611686018427387904\)"):
+        huge([{1: 2.0}, {}])
+
+
+@compiled
+def test_an_interrupt_is_honoured_between_blocks() -> None:
+    code = """
+import numpy as np, os, signal, threading, time, nbmapops
+rng = np.random.default_rng(0)
+words = np.unique(rng.integers(0, 2**62, 200_000))
+keys = rng.choice(words, (500_000, 24)).ravel()
+dv = nbmapops.DictVectorizer(int64_vocabulary=words, semantics="onnxruntime")
+batch = nbmapops.MapBatch.from_arrays(keys, np.ones(keys.size), np.arange(0, keys.size + 1, 24))
+expected = dv.csr(batch[:1000])
+print("ready", flush=True)
+interrupts = 0
+try:
+    while True:
+        dv.csr(batch, threads=2 if interrupts else 1)
+except KeyboardInterrupt:
+    interrupts += 1
+again = dv.csr(batch[:1000])
+assert (again != expected).nnz == 0
+print("right", flush=True)
+"""
+    pytest.importorskip("scipy")
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == "ready"
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert out.strip().endswith("right"), err
+
+
+# ------------------------------------------------------------------------------- load
+@pytest.mark.parametrize("batches", [300, pytest.param(10_000, marks=pytest.mark.thorough)])
+def test_one_operator_for_eight_threads_under_load(batches: int) -> None:
+    rng = np.random.default_rng(11)
+    words = np.unique(rng.integers(-(2**62), 2**62, 300))
+    by_int = DictVectorizer(int64_vocabulary=words, handle_unknown="ignore")
+    by_text = DictVectorizer(
+        string_vocabulary=[f"w{i}" for i in range(300)], handle_unknown="ignore"
+    )
+    ordered = CastMap(cast_to="TO_STRING")
+
+    def work(number: int) -> list[Any]:
+        local = np.random.default_rng(number)
+        places = [local.choice(300, local.integers(1, 9), replace=False) for _ in range(6)]
+        ints = [
+            dict(zip(words[place].tolist(), local.random(9).tolist(), strict=False))
+            for place in places
+        ]
+        texts = [{f"w{p}": float(p) for p in place} for place in places]
+        return [
+            by_int(ints).tolist(), by_text(texts).tolist(), by_text(texts[0]).tolist(),
+            ordered.ragged(ints)[0].tolist(), by_int(MapBatch.from_dicts(ints)).tolist(),
+            by_text.unknown([*texts, {"q": 1.0}])[1].tolist(),
+        ]  # fmt: skip
+
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(work, range(batches)))
+    serial = [work(number) for number in range(batches)]
+    assert together == serial
