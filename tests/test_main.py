@@ -70,17 +70,28 @@ def test_demo(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert any("key 'Xe' is not in string_vocabulary" in line for line in lines)
 
 
-def test_demo_needs_numba_and_numpy_only() -> None:
+def test_demo_without_scipy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("nbmapops.__main__._MANY_ENTRIES", 1)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setitem(sys.modules, "scipy.sparse", None)
+    assert main([]) == 0
+    assert "op.csr(maps)               needs nbmapops[sparse]  " in capsys.readouterr().out
+
+
+def test_command_imports_numba_and_numpy_only(folder: Path) -> None:
     code = (
-        "import sys, runpy, nbmapops.__main__ as demo\n"
+        "import sys, nbmapops.__main__ as command\n"
         "for name in ('scipy', 'pandas', 'pyarrow', 'sklearn', 'onnx', 'tqdm'):\n"
         "    sys.modules[name] = None\n"
-        "demo._MANY_ENTRIES = 1\n"
-        "sys.exit(demo.main([]))\n"
+        "command._MANY_ENTRIES = 1\n"
+        "sys.exit(command.main([]) or command.main(['maps.jsonl']))\n"
     )
+    write("maps.jsonl", *MAPS)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "needs nbmapops[sparse]" in done.stdout
+    assert Path("maps.npz").exists()
 
 
 # ------------------------------------------------------------------------------- conversion
