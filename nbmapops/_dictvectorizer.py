@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from math import isnan
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from nbmapops._arrays import TextKeys, int_array, readonly
+from nbmapops._arrays import TextKeys, int_array, read_arrays, readonly
 from nbmapops._batch import MapBatch, map_numbers
 from nbmapops._calls import call_csr, call_dense, choose, known_columns
 from nbmapops._fallback import QUICK_ROW, quick_row
@@ -16,8 +16,12 @@ from nbmapops._inputs import read_input, whole
 from nbmapops._maps import MapReader
 from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, comparable, policy_of
 from nbmapops._scalars import Array, BadMap, type_name
+from nbmapops._stages import check_out
 from nbmapops._vocabulary import Index, Vocabulary
 from nbmapops.errors import show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _FORMAT = 1  # of pickles
 
@@ -224,14 +228,23 @@ class DictVectorizer:
                [0. , 3.5, 0. ]])
         """
         quick = self._quick
-        plain = type(maps) is dict and values is None and out is None and offsets is None
-        if plain and quick is not None and threads == 1 and len(maps) <= QUICK_ROW:
-            row = quick_row(quick, maps)
+        plain = type(maps) is dict and values is None and offsets is None and threads == 1
+        if plain and quick is not None and len(maps) <= QUICK_ROW:
+            row = quick_row(quick, maps, None if out is None else self._zeroed(quick, out))
             if row is not None:
                 return row
         threads = check_threads("DictVectorizer", threads)
         plan, given = choose(self._plans, "DictVectorizer", (maps, values, offsets))
         return call_dense(plan, given, out, threads)
+
+    @staticmethod
+    def _zeroed(plan: Plan, out: Any) -> Callable[[Any], Array]:
+        def zeroed(dtype: Any) -> Array:
+            row = check_out(plan, out, (plan.width,), np.dtype(dtype).name, None)
+            row.fill(0)
+            return row
+
+        return zeroed
 
     def csr(
         self,
@@ -350,7 +363,7 @@ class DictVectorizer:
             kept = ~np.isin(columns, vocabulary.copies[0])
             offsets = np.concatenate([[0], np.cumsum(kept)])[offsets]
             columns, data = columns[kept], data[kept]
-        values = MapBatch.from_arrays(np.zeros(len(data), np.int64), data).values
+        values = _cells(data)
         offsets = offsets.astype(np.int64)
         if plan.key_kind == "int64":
             return MapBatch._of(vocabulary.words[columns], values, offsets)
@@ -462,6 +475,20 @@ def _restore(number: int, values: tuple[Any, ...], states: tuple[Any, ...]) -> D
     return made
 
 
+def _cells(data: Array) -> Array:
+    """Return cells of a matrix as values."""
+    try:
+        entries, bad = read_arrays(np.zeros(len(data), np.int64), data, None, "DictVectorizer")
+    except TypeError as error:
+        bad = BadMap(0, error)
+    if bad is not None:
+        raise TypeError(
+            f"DictVectorizer: the matrix of {data.dtype} has cells that are no values; a value is "
+            "a number (int64, float32, float64) or a str"
+        ) from bad.error
+    return entries.values
+
+
 def _learn(maps: Any, values: Any, offsets: Any) -> tuple[str, Any]:
     """Return the kind of the keys, and the distinct keys in the order they are first seen."""
     given = read_input("DictVectorizer", maps, values, offsets, None)
@@ -495,5 +522,5 @@ def _distinct(keys: Array) -> Array:
     from nbmapops import kernels
 
     # Drawn anew, so that nobody can choose keys that collide; the result does not depend on it.
-    multiplier = int.from_bytes(os.urandom(8), "little", signed=True) | 1
+    multiplier = np.int64(int.from_bytes(os.urandom(8), "little", signed=True) | 1)
     return cast("Array", kernels.distinct(readonly(keys), multiplier))
