@@ -849,12 +849,6 @@ def test_it_is_not_available_without_a_compiler() -> None:
 # ---- the self-test ----
 
 
-def test_kernels_work_where_no_cache_folder_can_be_written() -> None:
-    space: dict[str, Any] = {}
-    exec("def double(number): return 2 * number", space)  # no file: nothing to cache beside
-    assert _dictwalk._kernel(space["double"])(21) == 42
-
-
 def wrong(*_: Any) -> Any:
     return 0, STOP
 
