@@ -15,11 +15,17 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
-from scipy import sparse
-from sklearn import get_config
-from sklearn.base import _fit_context
-from sklearn.feature_extraction import DictVectorizer as _Original
-from sklearn.utils._param_validation import StrOptions
+
+try:
+    from scipy import sparse
+    from sklearn import get_config
+    from sklearn.base import _fit_context
+    from sklearn.feature_extraction import DictVectorizer as _Original
+    from sklearn.utils._param_validation import StrOptions
+except ImportError as error:
+    raise ImportError(
+        "the estimator needs scikit-learn: pip install 'nbmapops[sklearn]'"
+    ) from error
 
 from nbmapops._arrays import readonly
 from nbmapops._dictvectorizer import DictVectorizer as _Operator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import runpy
 import subprocess
 import sys
 import tracemalloc
@@ -437,6 +438,12 @@ def test_no_rows_and_no_fit() -> None:
         empty: list[dict[str, float]] = [{} for _ in range(rows)]
         assert ours.transform(empty).shape == ours.transform(iter(empty)).shape == (rows, 0)
     assert ours.fit_transform([{}] * 20).shape == (20, 0)
+
+
+def test_the_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(ImportError, match=r"pip install 'nbmapops\[sklearn\]'"):
+        runpy.run_path(nbmapops.sklearn.__file__)
 
 
 # ------------------------------------------------------------------------- unknown names

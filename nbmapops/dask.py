@@ -1,0 +1,233 @@
+"""dask: maps in a bag, or in an Arrow column of a data frame, to a dask array (extra ``[dask]``).
+
+dask schedules, restarts and moves; every partition goes through an operator as it is. A partition
+is a batch of maps, and becomes one block of rows.
+
+Examples
+--------
+>>> import dask.bag
+>>> import nbmapops.dask
+>>> maps = dask.bag.from_sequence([{"b": 1}, {"a": 2, "b": 3}, {"c": 4}], npartitions=2)
+>>> op = nbmapops.dask.from_maps(maps, dtype="double")
+>>> op.vocabulary
+('a', 'b', 'c')
+>>> rows = nbmapops.dask.csr(op, maps)
+>>> rows.chunks
+((2, 1), (3,))
+>>> rows.compute().toarray()
+array([[0., 1., 0.],
+       [2., 3., 0.],
+       [0., 0., 4.]])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+try:
+    from dask.array import concatenate, from_delayed
+    from dask.base import compute
+    from dask.delayed import delayed
+except ImportError as error:
+    raise ImportError("bags and frames need dask: pip install 'nbmapops[dask]'") from error
+
+from nbmapops._dictvectorizer import DictVectorizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nbmapops._castmap import CastMap
+
+__all__ = ["csr", "dense", "from_maps"]
+
+_Operator: TypeAlias = "CastMap | DictVectorizer"
+_FAN_IN = 8  # vocabularies that one task of the tree joins
+
+
+def from_maps(maps: Any, *, order: str = "sorted", **attributes: Any) -> DictVectorizer:
+    """Make an operator whose vocabulary is the keys of all maps, learned by a tree of tasks.
+
+    Parameters
+    ----------
+    maps : dask.bag.Bag of mappings, or dask Series of an Arrow map type
+        All of it is read now; where that takes long, `persist` it before.
+    order : {"sorted", "first_seen"}
+        Of the columns.
+    **attributes
+        Other parameters of `nbmapops.DictVectorizer`; `dense` and `csr` need `dtype`.
+
+    Returns
+    -------
+    nbmapops.DictVectorizer
+
+    Raises
+    ------
+    TypeError
+        No such collection; keys of two types.
+    ValueError
+        Another order, and other attributes that the class refuses.
+
+    Examples
+    --------
+    >>> import dask.bag, nbmapops.dask
+    >>> maps = dask.bag.from_sequence([{8: 1.5}, {1: 2.0, 8: 0.5}], npartitions=2)
+    >>> nbmapops.dask.from_maps(maps, order="first_seen", dtype="float").vocabulary
+    array([8, 1])
+    """
+    DictVectorizer.from_maps([], order=order, **attributes)  # whatever is wrong is so already
+    tasks = [_task(_learn, number, part) for number, part in enumerate(_partitions(maps))]
+    while len(tasks) > 1:
+        groups = range(0, len(tasks), _FAN_IN)
+        tasks = [delayed(_join)(tasks[start : start + _FAN_IN]) for start in groups]
+    words = tasks[0].compute().vocabulary
+    return DictVectorizer.from_maps(words, np.zeros(len(words)), order=order, **attributes)
+
+
+def dense(operator: _Operator, maps: Any, *, lengths: Sequence[int] | None = None) -> Any:
+    """Convert maps to a dask array of dense blocks.
+
+    Parameters
+    ----------
+    operator : nbmapops.DictVectorizer with a dtype, or SPARSE nbmapops.CastMap
+        What converts each partition.
+    maps : dask.bag.Bag of mappings, or dask Series of an Arrow map type
+        Read when the array is computed.
+    lengths : sequence of int, optional
+        The number of maps in each partition. By default they are counted, which reads all maps
+        now.
+
+    Returns
+    -------
+    dask.array.Array, shape (maps, columns)
+        One block for each partition that is not empty.
+
+    Raises
+    ------
+    TypeError
+        No such collection.
+    ValueError
+        An operator without a dtype, whose blocks might differ in theirs; a DENSE CastMap, whose
+        rows have no common width; lengths for another number of partitions. When it is computed:
+        lengths that are wrong, and what the operator raises, with a note of the partition.
+
+    Examples
+    --------
+    >>> import dask.bag, nbmapops.dask
+    >>> maps = dask.bag.from_sequence([{0: 1.5}, {2: 2.5}], npartitions=2)
+    >>> op = nbmapops.CastMap(map_form="SPARSE", max_map=3)
+    >>> nbmapops.dask.dense(op, maps).compute()
+    array([[1.5, 0. , 0. ],
+           [0. , 0. , 2.5]], dtype=float32)
+    """
+    return _array(operator, operator, maps, lengths)
+
+
+def csr(operator: _Operator, maps: Any, *, lengths: Sequence[int] | None = None) -> Any:
+    """Convert maps to a dask array of ``scipy.sparse.csr_array`` blocks.
+
+    Parameters
+    ----------
+    operator, maps, lengths
+        As for `dense`.
+
+    Returns
+    -------
+    dask.array.Array, shape (maps, columns)
+        One block for each partition that is not empty; ``compute()`` gives one csr_array.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `dense`; text values, or a fill_value other than 0.
+
+    Examples
+    --------
+    >>> import dask.bag, nbmapops.dask
+    >>> maps = dask.bag.from_sequence([{0: 1.5}, {2: 2.5}], npartitions=2)
+    >>> op = nbmapops.DictVectorizer(int64_vocabulary=[0, 2], dtype="double")
+    >>> rows = nbmapops.dask.csr(op, maps, lengths=[1, 1])
+    >>> rows.chunks, rows.compute().indices
+    (((1, 1), (2,)), array([0, 1], dtype=int32))
+    """
+    return _array(operator, operator.csr, maps, lengths)
+
+
+def _array(
+    operator: _Operator, convert: Callable[[Any], Any], maps: Any, lengths: Sequence[int] | None
+) -> Any:
+    plan = operator._plan
+    if plan.form == "DENSE":
+        raise ValueError("nbmapops.dask: rows of a DENSE CastMap have no common width; use SPARSE")
+    if plan.target is None:
+        raise ValueError(
+            "nbmapops.dask: without a dtype the blocks might differ in theirs; "
+            'give the operator one: DictVectorizer(..., dtype="double")'
+        )
+    meta = convert([])
+    parts = _partitions(maps)
+    if lengths is None:
+        lengths = compute(*[delayed(_count)(part) for part in parts])  # type: ignore[no-untyped-call]
+    elif len(lengths) != len(parts):
+        raise ValueError(f"nbmapops.dask: {len(lengths)} lengths for {len(parts)} partitions")
+    convert = delayed(convert, pure=True)  # one node of the graph, not a part of every task
+    blocks = [
+        from_delayed(  # type: ignore[no-untyped-call]
+            _task(_block, number, part, convert, length), (length, plan.width), meta=meta
+        )
+        for number, (part, length) in enumerate(zip(parts, lengths, strict=True))
+    ]
+    return concatenate(blocks)  # type: ignore[no-untyped-call]
+
+
+def _partitions(maps: Any) -> list[Any]:
+    """Return the partitions of a collection as delayed objects."""
+    if not hasattr(maps, "to_delayed"):
+        raise TypeError(
+            f"nbmapops.dask: {type(maps).__name__} is no bag of mappings and no column of maps; "
+            "make one with dask.bag.from_sequence or dask.dataframe.read_parquet"
+        )
+    return list(maps.to_delayed())
+
+
+def _task(work: Callable[..., Any], number: int, part: Any, *others: Any) -> Any:
+    return delayed(_noted)(work, number, part, *others)
+
+
+def _noted(work: Callable[..., Any], number: int, part: Any, *others: Any) -> Any:
+    """Work on one partition; an error says which it was, since its maps are counted from 0."""
+    try:
+        return work(part, *others)
+    except Exception as error:
+        error.add_note(f"nbmapops.dask: in partition {number}")
+        raise
+
+
+def _count(part: Any) -> int:
+    return len(part) if hasattr(part, "__len__") else sum(1 for _ in part)
+
+
+def _learn(part: Any) -> DictVectorizer:
+    return DictVectorizer.from_maps(part, order="first_seen")
+
+
+def _join(learned: list[DictVectorizer]) -> DictVectorizer:
+    """Return an operator with the words of all these, in the order in which they are first seen."""
+    filled = [each for each in learned if len(each)]
+    words: list[Any] = [word for each in filled for word in list(each.vocabulary)]
+    if len({type(each.vocabulary) for each in filled}) > 1:
+        raise TypeError(
+            "nbmapops.dask: some partitions have integer keys and others text; "
+            "a vocabulary holds one of both"
+        )
+    return DictVectorizer.from_maps(words, np.zeros(len(words)), order="first_seen")
+
+
+def _block(part: Any, convert: Callable[[Any], Any], length: int) -> Any:
+    rows = convert(part)
+    if rows.shape[0] != length:
+        raise ValueError(
+            f"nbmapops.dask: the partition holds {rows.shape[0]} maps, but lengths says {length}"
+        )
+    return rows
