@@ -15,6 +15,8 @@ from nbmapops.errors import DuplicateKeyError, show
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from nbmapops.arrow import Parts
+
 
 class MapBatch:
     """Many maps as arrays: the layout of an Arrow map column and of CSR.
@@ -201,11 +203,7 @@ class MapBatch:
         """
         from nbmapops import arrow  # the adapter imports pyarrow, an extra
 
-        parts = arrow.read_column(column, null_map=null_map, null_value=null_value)
-        keys: Any = parts.keys
-        if isinstance(keys, tuple):
-            keys = TextKeys(readonly(keys[0]), keys[1])
-        return cls._of(keys, parts.values, parts.offsets, parts.null_maps)
+        return batch_of_parts(arrow.read_column(column, null_map=null_map, null_value=null_value))
 
     # -------------------------------------------------------------------------- reading
     @property
@@ -364,6 +362,14 @@ def _restore(keys: Any, values: Array, offsets: Array, null_maps: Array | None) 
     if isinstance(keys, tuple):
         keys = TextKeys(readonly(keys[0]), keys[1])
     return MapBatch._of(keys, values, offsets, null_maps)
+
+
+def batch_of_parts(parts: Parts) -> MapBatch:
+    """Return what was read of an Arrow column as a batch."""
+    keys: Any = parts.keys
+    if isinstance(keys, tuple):
+        keys = TextKeys(readonly(keys[0]), keys[1])
+    return MapBatch._of(keys, parts.values, parts.offsets, parts.null_maps)
 
 
 # ------------------------------------------------------------------------------- facts of a batch

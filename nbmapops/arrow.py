@@ -154,6 +154,7 @@ class _Rules(NamedTuple):
     null_map: str
     null_value: str
     fill: Any
+    operator: str = "MapBatch"
 
 
 class _Entries(NamedTuple):
@@ -308,7 +309,11 @@ def read_column(column: object, *, null_map: str = "error", null_value: Any = "e
 
 
 def read_maps(
-    column: object, *, null_map: str = "error", null_value: Any = "error"
+    column: object,
+    *,
+    null_map: str = "error",
+    null_value: Any = "error",
+    operator: str = "MapBatch",
 ) -> tuple[Parts, BadMap | None]:
     """Read an Arrow column up to the first map that cannot be taken.
 
@@ -316,6 +321,8 @@ def read_maps(
     ----------
     column, null_map, null_value
         As for `read_column`.
+    operator : str
+        Name at the front of messages about a map.
 
     Returns
     -------
@@ -326,7 +333,7 @@ def read_maps(
     """
     chunked = _import(column)
     key_type, value_type = _entry_types(chunked.type)
-    rules = _rules(null_map, null_value, value_type)
+    rules = _rules(null_map, null_value, value_type)._replace(operator=operator)
     words = _Words()
     keys: list[Any] = []
     values: list[npt.NDArray[Any]] = []
@@ -564,8 +571,12 @@ def _bad_map(
     checks: list[tuple[BoolArray | None, type[Exception], str]] = [
         (entries.holes, ValueError, "an entry is null"),
         (_nulls(entries.keys), ValueError, "a key is null"),
-        (_above(entries.keys, skipped), OverflowError, "key {} is above 2**63 - 1"),
-        (_above(entries.values, null_values), OverflowError, "key {}: value {} is above 2**63 - 1"),
+        (_above(entries.keys, skipped), OverflowError, "key {} does not fit in int64"),
+        (
+            _above(entries.values, null_values),
+            OverflowError,
+            "key {}: value {} does not fit in int64",
+        ),
     ]
     if rules.null_value == "error":
         checks.append((null_values, ValueError, _NULL_VALUE))
@@ -579,13 +590,13 @@ def _bad_map(
         null_row = int(entries.null_maps.argmax())
         if null_row < row:
             number = first + null_row
-            return BadMap(number, ValueError(f"MapBatch: map {number} {_NULL_MAP}"))
+            return BadMap(number, ValueError(f"{rules.operator}: map {number} {_NULL_MAP}"))
     if not found:
         return None
     _, error, text = checks[order]
     key, value = (show(array[entry].as_py()) for array in (entries.keys, entries.values))
     number = first + row
-    return BadMap(number, error(f"MapBatch: map {number}: {text.format(key, value)}"))
+    return BadMap(number, error(f"{rules.operator}: map {number}: {text.format(key, value)}"))
 
 
 _NULL_MAP = 'is null; MapBatch.from_arrow(column, null_map="empty") reads null maps as empty'

@@ -482,14 +482,14 @@ def test_null_keys_and_null_entries_are_errors(layout: str) -> None:
 def test_unsigned_numbers_above_int64_are_named() -> None:
     big = INT64_MAX + 1
     column = column_of([[(1, 2)], [(3, big)]], pa.uint64(), pa.uint64())
-    with pytest.raises(OverflowError, match=rf"^MapBatch: map 1: key 3: value {big} is above"):
+    with pytest.raises(OverflowError, match=rf"^MapBatch: map 1: key 3: value {big} does not fit in int64"):
         read_column(column)
     column = column_of([[(1, 2)], [(3, 4), (big, 5)]], pa.uint64(), pa.uint64())
-    with pytest.raises(OverflowError, match=rf"^MapBatch: map 1: key {big} is above 2\*\*63 - 1$"):
+    with pytest.raises(OverflowError, match=rf"^MapBatch: map 1: key {big} does not fit in int64$"):
         read_column(column)
     column = column_of([[(1, 2)], [(big, None)]], pa.uint64(), pa.uint64())
     assert maps_of(read_column(column, null_value="skip")) == [[(1, 2)], []]
-    with pytest.raises(OverflowError, match=f"map 1: key {big} is above"):
+    with pytest.raises(OverflowError, match=f"map 1: key {big} does not fit in int64"):
         read_column(column, null_value=0)
 
 
