@@ -139,7 +139,7 @@ def test_every_map_type_of_the_text_gives_the_kernels_numbers(key: str, value: s
 @pytest.mark.parametrize("cast_to", ["TO_FLOAT", "TO_INT64", "TO_STRING"])
 def test_cast_map_alone_and_in_front(cast_to: str) -> None:
     result = {"TO_FLOAT": "float", "TO_INT64": "int64", "TO_STRING": "string"}[cast_to]
-    attributes = {"cast_to": cast_to, "map_form": "SPARSE", "max_map": 4}
+    attributes: dict[str, Any] = {"cast_to": cast_to, "map_form": "SPARSE", "max_map": 4}
     alone = operator_model("CastMap", "int64", "float", result, **attributes)
     maps = [{0: 1.5, 3: -2.5}, {1: 3.25, 9: 1.0}, {2: float("nan")}]
     (rows,) = MapSession(alone).run(["y"], {"x": maps})
