@@ -135,11 +135,15 @@ def test_no_maps_and_no_columns() -> None:
 
 def test_lazy_partitions_are_counted_and_read() -> None:
     bag = bags.from_sequence(range(9), npartitions=3).filter(lambda n: n % 4)
-    rows = nbmapops.dask.csr(
-        DictVectorizer(string_vocabulary=["n"], dtype="int64"), bag.map(lambda n: {"n": n})
-    )
-    assert rows.chunks == ((2, 2, 2), (1,))
-    assert rows.compute().toarray().ravel().tolist() == [1, 2, 3, 5, 6, 7]
+    operator = DictVectorizer(string_vocabulary=["n"], dtype="int64")
+    for maps in (
+        bag.map(lambda n: {"n": n}),
+        bag.map_partitions(lambda part: ({"n": n} for n in part)),
+    ):
+        assert nbmapops.dask.from_maps(maps, dtype="int64") == operator
+        rows = nbmapops.dask.csr(operator, maps)
+        assert rows.chunks == ((2, 2, 2), (1,))
+        assert rows.compute().toarray().ravel().tolist() == [1, 2, 3, 5, 6, 7]
 
 
 def test_wrong_arguments_are_refused_at_once() -> None:
