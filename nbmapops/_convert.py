@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
@@ -185,8 +186,8 @@ _NUMBERS = frozenset([int, float, bool])
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
-        seen: set[str] = set()
-        key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        counts = Counter(key for key, _ in pairs)
+        key = next(key for key, count in counts.items() if count > 1)
         raise ValueError(f"key {key!r} occurs twice in one map")
     return mapping
 
@@ -218,19 +219,11 @@ class _Parquet:
     """A map column of a Parquet file."""
 
     def __init__(self, source: str, column: str) -> None:
-        try:
-            import pyarrow.parquet
-        except ImportError as error:
-            raise InputError(
-                "reading Parquet needs pyarrow: pip install 'nbmapops[arrow]'"
-            ) from error
         self._source = source
         self._column = column
-        try:
-            self._file = pyarrow.parquet.ParquetFile(source)
-        except pyarrow.ArrowInvalid as error:
-            raise InputError(f"{source}: {error}") from error
-        names = self._file.schema_arrow.names
+        with self._readable() as parquet:
+            self._file = parquet.ParquetFile(source)
+            names = self._file.schema_arrow.names
         if column not in names:
             raise InputError(f"{source}: there is no column {column!r}, only {', '.join(names)}")
 
@@ -239,10 +232,12 @@ class _Parquet:
 
     def chunks(self, what: str) -> Iterator[MapBatch]:
         with ExitStack() as stack:
+            stack.enter_context(self._readable())
             progress = _Progress(stack, what, self._file.metadata.num_rows)
             first = 0
             for rows in self._file.iter_batches(batch_size=_CHUNK_ROWS, columns=[self._column]):
                 maps = rows.column(0)
+                maps.validate(full=True)
                 if maps.null_count:
                     number = maps.is_null().index(True).as_py()
                     raise InputError(f"{self.place(first + number)}: the map is null")
@@ -253,6 +248,20 @@ class _Parquet:
                 yield batch
                 first += len(rows)
                 progress.add(len(rows))
+
+    @contextmanager
+    def _readable(self) -> Iterator[Any]:
+        """Name the file in what pyarrow says about damaged ones."""
+        try:
+            import pyarrow.parquet
+        except ImportError as error:
+            raise InputError(
+                "reading Parquet needs pyarrow: pip install 'nbmapops[arrow]'"
+            ) from error
+        try:
+            yield pyarrow.parquet
+        except (pyarrow.ArrowException, ValueError) as error:
+            raise InputError(f"{self._source}: {error}") from error
 
 
 @contextmanager
@@ -270,8 +279,11 @@ def _located(maps: _Maps, first: int) -> Iterator[None]:
 # -------------------------------------------------------------------------------- vocabulary
 def _learn(maps: _Maps) -> DictVectorizer:
     words: set[Any] = set()
+    read = 0
     for batch in maps.chunks("learning the vocabulary"):
-        words.update(batch.keys.tolist())
+        with _located(maps, read):
+            words.update(batch.keys.tolist())
+        read += len(batch)
     return _vectorizer(sorted(words), "error")
 
 

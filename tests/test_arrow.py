@@ -482,7 +482,8 @@ def test_null_keys_and_null_entries_are_errors(layout: str) -> None:
 def test_unsigned_numbers_above_int64_are_named() -> None:
     big = INT64_MAX + 1
     column = column_of([[(1, 2)], [(3, big)]], pa.uint64(), pa.uint64())
-    with pytest.raises(OverflowError, match=rf"^MapBatch: map 1: key 3: value {big} does not fit in int64"):
+    refused = rf"^MapBatch: map 1: key 3: value {big} does not fit in int64"
+    with pytest.raises(OverflowError, match=refused):
         read_column(column)
     column = column_of([[(1, 2)], [(3, 4), (big, 5)]], pa.uint64(), pa.uint64())
     with pytest.raises(OverflowError, match=rf"^MapBatch: map 1: key {big} does not fit in int64$"):

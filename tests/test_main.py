@@ -498,6 +498,31 @@ def test_bad_parquet_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert fails(capsys, "t.parquet", "--column", "m").startswith("t.parquet: ")
 
 
+def test_damaged_parquet_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_parquet([[(f"key{n}", n)] for n in range(9)])
+    whole = Path("t.parquet").read_bytes()
+    rng = np.random.default_rng(0)
+    reasons = set()
+    for _ in range(200):
+        damaged = np.frombuffer(whole, np.uint8).copy()
+        damaged[rng.integers(len(whole), size=3)] = rng.integers(256, size=3)
+        Path("t.parquet").write_bytes(damaged.tobytes())
+        if main(["t.parquet", "--column", "m", "-o", "x.npz"]) == 0:
+            continue  # only a value or a key was hit
+        reasons.add(capsys.readouterr().err)
+    assert len(reasons) > 5
+    assert all(reason.startswith("nbmapops: error: ") for reason in reasons)
+
+
+def test_text_that_is_no_text_in_parquet(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    keys = pa.array([b"\xff"]).cast(pa.string(), safe=False)
+    pq.write_table(pa.table({"m": pa.MapArray.from_arrays([0, 1], keys, [1])}), "t.parquet")
+    assert "UTF8" in fails(capsys, "t.parquet", "--column", "m")
+
+
 def test_parquet_without_pyarrow(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
