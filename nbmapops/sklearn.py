@@ -7,6 +7,7 @@ result is scikit-learn's.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -239,7 +240,7 @@ def _sorted(words: dict[Any, int]) -> dict[Any, int]:
 
 
 class _Names:
-    """Codes of names as they are read, the columns they get, and how rows are made of both."""
+    """Codes of names as they are read, and the columns that they get."""
 
     def __init__(self, words: dict[Any, int], columns: dict[Any, int] | None = None) -> None:
         self.words = words
@@ -277,36 +278,6 @@ class _Names:
         names = sorted(self.columns, key=self.columns.__getitem__)
         return _Operator(int64_vocabulary=names, handle_unknown="ignore")
 
-    def rows(self, part: _Part) -> _Rows:
-        """Return rows with the columns of each in ascending order."""
-        source, keys, values, offsets = part
-        if source == "scikit-learn":
-            # A column may stand twice in a row here: {"a=b": 1, "a": "b"}.
-            shape = len(offsets) - 1, self.size
-            matrix = sparse.csr_array((values, self.column_of[keys], offsets), shape=shape)
-            matrix.sort_indices()
-            return _Rows(matrix.data, matrix.indices, np.diff(offsets))
-        if source == "int64" and not self.integers:
-            keys = np.array([self.words[key] for key in keys.tolist()], np.int64)
-        elif source == "int64":
-            return _placed(self.by_name.index, keys, values, offsets)
-        return _placed(self.by_code.index, keys, values, offsets)
-
-
-def _placed(index: Index, keys: Array, values: Array, offsets: Array) -> _Rows:
-    from nbmapops import kernels
-
-    # A row has no more columns than int32 counts: the codes of names are int32.
-    ends, columns = np.zeros(len(offsets), np.int32), np.empty(len(keys), np.int32)
-    data = np.empty(len(keys), values.dtype)
-    moved = np.int32 if data.itemsize == 4 else np.int64
-    status, size = kernels.vectorize_csr(
-        *index, readonly(keys.astype(np.int64, copy=False)), readonly(values).view(moved),
-        readonly(offsets), 0, len(offsets) - 1, True, False, 0, ends, columns, data.view(moved),
-    )  # fmt: skip
-    assert status == kernels.OK
-    return _Rows(data[:size], columns[:size], np.diff(ends))
-
 
 class _Part(NamedTuple):
     """Some rows as they were read."""
@@ -317,12 +288,89 @@ class _Part(NamedTuple):
     offsets: Array
 
 
-class _Rows(NamedTuple):
-    """Some rows as they will be in the result."""
+class _Csr:
+    """The result while it is made: CSR arrays that grow where nobody knew how long they will be."""
 
-    data: Array
-    indices: Array
-    lengths: Array
+    def __init__(self, dtype: np.dtype[Any], names: _Names) -> None:
+        self.names = names
+        self.rows = self.size = 0
+        self.data = np.empty(0, dtype)
+        self.indices = np.empty(0, np.int32)
+        self.indptr = np.zeros(1, np.int32)
+
+    def reserve(self, entries: int, rows: int) -> None:
+        """Make room for so many more."""
+        self.data = _longer(self.data, self.size + entries)
+        self.indices = _longer(self.indices, self.size + entries)
+        self.indptr = _longer(self.indptr, self.rows + rows + 1)
+        dtype = index_dtype_for(len(self.data), self.names.size)
+        self.indices = self.indices.astype(dtype, copy=False)
+        self.indptr = self.indptr.astype(dtype, copy=False)
+
+    def add(self, part: _Part) -> None:
+        """Add rows, with the columns of each in ascending order."""
+        source, keys, values, offsets = part
+        self.reserve(len(values), len(offsets) - 1)
+        names = self.names
+        if source == "scikit-learn":
+            self._add_original(part)
+        elif source == "string":
+            self._add_walked(names.by_code.index, keys, values, offsets)
+        elif names.integers:
+            self._add_walked(names.by_name.index, keys, values, offsets)
+        else:
+            keys = np.array([names.words[key] for key in keys.tolist()], np.int64)
+            self._add_walked(names.by_code.index, keys, values, offsets)
+
+    def _add_walked(self, index: Index, keys: Array, values: Array, offsets: Array) -> None:
+        from nbmapops import kernels
+
+        moved = np.int32 if values.itemsize == 4 else np.int64
+        rows = len(offsets) - 1
+        status, self.size = kernels.vectorize_csr(
+            *index, readonly(keys.astype(np.int64, copy=False)), readonly(values).view(moved),
+            readonly(offsets), 0, rows, True, False,
+            self.size, self.indptr[self.rows :], self.indices, self.data.view(moved),
+        )  # fmt: skip
+        assert status == kernels.OK
+        self.rows += rows
+
+    def _add_original(self, part: _Part) -> None:
+        # A column may stand twice in a row here: {"a=b": 1, "a": "b"}.
+        _, keys, values, offsets = part
+        rows, stop = len(offsets) - 1, self.size + len(values)
+        columns = self.names.column_of[keys]
+        matrix = sparse.csr_array((values, columns, offsets), shape=(rows, self.names.size))
+        matrix.sort_indices()
+        self.data[self.size : stop] = matrix.data
+        self.indices[self.size : stop] = matrix.indices
+        self.indptr[self.rows + 1 : self.rows + rows + 1] = offsets[1:] + self.size
+        self.rows, self.size = self.rows + rows, stop
+
+    def matrix(self) -> Any:
+        """Return the matrix, of the kind that scikit-learn is configured for."""
+        dtype = index_dtype_for(self.size, self.names.size)
+        for array in (self.data, self.indices):
+            array.resize(self.size, refcheck=False)
+        kind = get_config().get("sparse_interface", "spmatrix")
+        made = sparse.csr_matrix if kind == "spmatrix" else sparse.csr_array
+        matrix = made((self.rows, self.names.size), dtype=self.data.dtype)
+        matrix.data = self.data
+        matrix.indices = self.indices.astype(dtype, copy=False)
+        matrix.indptr = self.indptr[: self.rows + 1].astype(dtype, copy=False)
+        return matrix
+
+
+def _longer(array: Array, need: int) -> Array:
+    """Return the array with room for `need` items, and some more if it has grown before."""
+    if need <= len(array):
+        return array
+    if len(array) <= 1:
+        longer = np.empty(need, array.dtype)
+        longer[: len(array)] = array
+        return longer
+    array.resize(max(need, len(array) * 3 // 2), refcheck=False)
+    return array
 
 
 class _Reader:
@@ -342,11 +390,14 @@ class _Reader:
         self.dtype: np.dtype[Any] = np.dtype(estimator.dtype if keep else np.float64)
         self.rows = 0
         self.parts: list[_Part] = []  # while the columns are not known
-        self.pieces: list[_Rows] = []
+        self.csr = _Csr(self.dtype, names)
         self.buffers: tuple[Array, Array, Array] | None = None
 
     def read(self, maps: Any) -> None:
         """Read all maps."""
+        if not self.learn and type(maps) in (list, tuple):
+            with contextlib.suppress(TypeError):  # of something that is no map, and raises later
+                self.csr.reserve(sum(map(len, maps)), len(maps))
         run = 1
         for block in _blocks(maps):
             done = 0
@@ -409,12 +460,16 @@ class _Reader:
         if not self.keep or not maps:
             return
         values = values.astype(self.dtype, copy=self.learn)
-        if self.learn:
-            # The columns are known at the end; till then an entry takes no more than in the result.
+        if self.learn:  # the buffers are needed again; an entry takes no more than in the result
             keys = keys.copy() if source == "int64" else keys.astype(np.int32)
-            self.parts.append(_Part(source, keys, values, offsets.copy()))
+            offsets = offsets.copy()
+        self._keep_rows(_Part(source, keys, values, offsets))
+
+    def _keep_rows(self, part: _Part) -> None:
+        if self.learn:
+            self.parts.append(part)
         else:
-            self.pieces.append(self.names.rows(_Part(source, keys, values, offsets)))
+            self.csr.add(part)
 
     def _learn_integers(self, part: _Part, maps: _Maps) -> None:
         keys = part.keys
@@ -457,11 +512,7 @@ class _Reader:
             original.vocabulary_, original.feature_names_ = self.words, []  # names unused
             rows = original.transform(maps)
             keys = rows.indices
-        part = _Part("scikit-learn", keys, rows.data, rows.indptr.astype(np.int32))
-        if self.learn:
-            self.parts.append(part)
-        else:
-            self.pieces.append(self.names.rows(part))
+        self._keep_rows(_Part("scikit-learn", keys, rows.data, rows.indptr.astype(np.int32)))
 
     def _codes(self, names: list[Any]) -> Array:
         words = self.words
@@ -471,22 +522,15 @@ class _Reader:
             self.names.plain = False
         return np.array([words.setdefault(name, len(words)) for name in names], np.int32)
 
-    # ------------------------------------------------------------------------- the result
     def matrix(self, names: _Names) -> Any:
-        """Return all rows as a CSR matrix of the kind that scikit-learn is configured for."""
+        """Return all rows as a CSR matrix, with the columns that the names have got."""
+        if self.learn:
+            self.csr = _Csr(self.dtype, names)
+            self.csr.reserve(sum(len(part.values) for part in self.parts), self.rows)
         self.parts.reverse()
         while self.parts:  # each of them goes when its rows are there
-            self.pieces.append(names.rows(self.parts.pop()))
-        data, indices, lengths = map(list, zip(*self.pieces, strict=True))
-        indptr = np.concatenate([[0], *lengths]).cumsum(dtype=np.int64)
-        dtype = index_dtype_for(int(indptr[-1]), names.size)
-        kind = get_config().get("sparse_interface", "spmatrix")
-        made = sparse.csr_matrix if kind == "spmatrix" else sparse.csr_array
-        rows = made((self.rows, names.size), dtype=self.dtype)
-        rows.data = np.concatenate(data, dtype=self.dtype)
-        rows.indices = np.concatenate(indices, dtype=dtype)
-        rows.indptr = indptr.astype(dtype)
-        return rows
+            self.csr.add(self.parts.pop())
+        return self.csr.matrix()
 
 
 def _blocks(maps: Any) -> Iterator[_Maps]:
