@@ -19,7 +19,7 @@ from nbmapops._plan import Plan, refuse_text
 from nbmapops._scalars import DTYPES, Array, BadMap, items_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from nbmapops._maps import Chunk, MapReader
     from nbmapops._vocabulary import Index
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # entries, or 32 MiB of dense result, takes some 20 ms.
 BLOCK_ENTRIES = 1 << 21
 BLOCK_BYTES = 1 << 25
+BLOCK_ROWS = 1 << 17
 
 _OK = -1  # the status of a kernel that found nothing wrong
 
@@ -429,6 +430,8 @@ def csr_of_reader(plan: Plan, reader: MapReader, index_dtype: Any = None) -> Par
     if plan.vocabulary is not None and plan.key_kind == "string":
         reader.look_up(plan.vocabulary.columns)
     rows = _GrowingRows(plan, reader, index_dtype)
+    if plan.key_kind == "int64" and plan.result_kind("float64") == "float64":
+        reader.take = rows.take
     chunks = reader.chunks()
     try:
         for chunk in chunks:
@@ -450,50 +453,79 @@ class _GrowingRows:
     def __init__(self, plan: Plan, reader: MapReader, index_dtype: Any) -> None:
         self.plan = plan
         self.wanted = index_dtype
-        maps = reader.maps
-        self.maps = len(maps) if type(maps) in (list, tuple) else 0  # type: ignore[arg-type]
+        self.expected = _expected_entries(reader.maps)
         self.data = np.empty(0, np.float64)
         self.indices = np.empty(0, index_dtype_for(0, plan.width, index_dtype, plan.operator))
         self.ends = [np.zeros(1, np.int64)]
-        self.read = self.size = 0
+        self.size = 0
 
     def append(self, work: Work, source: Source) -> None:
         """Write the rows of the next chunk."""
         refuse_text(self.plan, work.kind)
         entries = len(work.values)
-        self.read += len(work.batch)
         if entries and self.data.dtype != DTYPES[work.kind]:
-            room = len(self.data)
-            self.data = self.data[: self.size].astype(DTYPES[work.kind])
-            self.data.resize(room, refcheck=False)
-        need = self.size + entries
-        if need > len(self.data):
-            # As many entries in each map of a list as so far, or half as much again.
-            expected = int(1.02 * need / self.read * self.maps) + 16
-            self._resize(max(need + need // 8, expected) if self.maps else need + need // 2)
+            room = self.data[: self.size].astype(DTYPES[work.kind])
+            self.data = _with_room(room, self.size, len(self.data))
+        self._reserve(entries)
         indptr = np.zeros(len(work.batch) + 1, self.indices.dtype)
         if entries:
             parts = Parts(self.data[self.size :], self.indices[self.size :], indptr)
             written = _write_csr(self.plan, work, source, 1, parts)
         else:
             written = 0
+        self._add(indptr, written)
+
+    def take(self, walk: Any, maps: Sequence[Any], first: int) -> tuple[int, int]:
+        """Let compiled code write the rows of maps that it reads; how many maps and entries."""
+        if self.data.dtype != np.float64:
+            return 0, 0
+        self._reserve(walk.PIECE)
+        indptr = np.zeros(min(len(maps) - first, BLOCK_ROWS) + 1, self.indices.dtype)
+        policy, index = self.plan.policy, self.plan.vocabulary.index  # type: ignore[union-attr]
+        count, entries, written = walk.walk_csr(
+            maps, first, index, policy.skip_unknown, policy.first_wins, BLOCK_ENTRIES,
+            indptr, self.indices[self.size :], self.data[self.size :],
+        )  # fmt: skip
+        self._add(indptr[: count + 1], written)
+        return count, entries
+
+    def _add(self, indptr: Array, written: int) -> None:
         self.ends.append(indptr[1:].astype(np.int64) + self.size)
         self.size += written
 
-    def _resize(self, size: int) -> None:
-        # Nobody else holds a view of these arrays, so they may move.
-        self.data.resize(size, refcheck=False)
-        self.indices.resize(size, refcheck=False)
+    def _reserve(self, entries: int) -> None:
+        need = self.size + entries
+        if need > len(self.data):
+            room = max(need + need // 8, self.expected) if self.expected else need + need // 2
+            self.data = _with_room(self.data, self.size, room)
+            self.indices = _with_room(self.indices, self.size, room)
 
     def finish(self, kind: str) -> Parts:
         """Return the arrays at their final size."""
-        self._resize(self.size)
+        self.data.resize(self.size, refcheck=False)
+        self.indices.resize(self.size, refcheck=False)
         dtype = index_dtype_for(self.size, self.plan.width, self.wanted, self.plan.operator)
         return Parts(
             self.data.astype(DTYPES[kind], copy=False),
             self.indices.astype(dtype, copy=False),
             np.concatenate(self.ends).astype(dtype, copy=False),
         )
+
+
+def _expected_entries(maps: Any) -> int:
+    """Return about how many entries a list of maps has, by a sample; 0: nobody knows."""
+    if type(maps) not in (list, tuple):
+        return 0
+    sample = [len(each) for each in maps[:: len(maps) // 128 | 1] if type(each) is dict]
+    return int(1.02 * sum(sample) / max(len(sample), 1) * len(maps)) + 1
+
+
+def _with_room(array: Array, size: int, room: int) -> Array:
+    """Return the first elements in an array with room for more."""
+    # ndarray.resize would write zeros to all of the room first.
+    larger = np.empty(room, array.dtype)
+    larger[:size] = array[:size]
+    return larger
 
 
 def _source_of_chunk(

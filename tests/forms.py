@@ -239,6 +239,7 @@ def _patched(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         monkeypatch.setattr(_maps, "CHUNK_ENTRIES", 3)
         monkeypatch.setattr(_maps, "CHUNK_MAPS", 2)
         monkeypatch.setattr(_maps, "_GENERATOR_MAPS", 3)
+        monkeypatch.setattr(_dictwalk, "PIECE", 4)
     if name == "kernels for one map":
         monkeypatch.setattr(_calls, "SMALL_MAP", -1)
         monkeypatch.setattr(_calls, "QUICK_MAP", -1)

@@ -29,12 +29,12 @@ LAYERS = [
     "errors",
     "_jit",
     "kernels",
-    "_dictwalk",
     "_vocabulary",
     "_scalars",
     "_cast",
     "arrow",
     "_arrays",
+    "_dictwalk",
     "_maps",
     "_batch",
     "_inputs",
@@ -244,8 +244,11 @@ def test_compiled_functions_use_their_own_file_only(name: str) -> None:
         for node in ast.walk(body):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 assert node.id in allowed | local_names(function), f"{function.name}: {node.id}"
-    for imported, _ in imports(tree):
-        assert own(imported) in (None, "_jit"), f"{name} imports {imported}"
+    # _dictwalk.py has a stamp of kernels.py in its cache: see test_dictwalk.py.
+    others = {"kernels": {None, "_jit"}, "_dictwalk": {None, "_jit", "kernels", "_arrays"}}
+    for imported, node in imports(tree):
+        in_types = isinstance(node, ast.ImportFrom) and "_vocabulary" in str(node.module)
+        assert own(imported) in others[name] or in_types, f"{name} imports {imported}"
 
 
 def test_only_the_compiled_modules_compile() -> None:

@@ -31,7 +31,7 @@ if WITHOUT_JIT:
         allow_module_level=True,
     )
 
-from nbmapops import _dictwalk
+from nbmapops import DictVectorizer, UnknownKeyError, _dictwalk
 from nbmapops._dictwalk import DONE, FULL, STOP, available, walk
 
 SENTINEL = 77
@@ -841,9 +841,86 @@ def test_another_process_loads_the_kernels_from_disk(tmp_path: Path) -> None:
     assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["3", "0"]
 
 
+def test_a_change_of_the_kernels_is_noticed_by_the_cache(tmp_path: Path) -> None:
+    code = """
+    import numpy as np
+    from nbmapops import DictVectorizer, kernels
+    source = kernels.__loader__.get_source(kernels.__name__)
+    type(kernels.__loader__).get_source = lambda *_: source + CHANGE
+    from nbmapops import _dictwalk
+    assert _dictwalk.available()
+    DictVectorizer(int64_vocabulary=[1]).csr([{1: 2.5}])
+    stats = _dictwalk._walk_csr.stats
+    print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+    """
+    for change, hits in (("''", 0), ("'#'", 0), ("''", 1), ("'#'", 1)):
+        found = run(code.replace("CHANGE", change), NUMBA_CACHE_DIR=str(tmp_path))
+        assert found.split() == [str(hits), str(1 - hits)]
+
+
 def test_it_is_not_available_without_a_compiler() -> None:
     code = "from nbmapops._dictwalk import available; print(available())"
     assert run(code, NUMBA_DISABLE_JIT="1").strip() == "False"
+
+
+# ---- rows written at once ----
+
+
+@pytest.mark.parametrize("container", [list, tuple, iter])
+def test_maps_of_int_and_float_are_written_at_once(
+    container: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maps that only the slower ways take stand between others, at the ends of pieces too."""
+    rng = np.random.default_rng(5)
+    maps: list[Any] = [
+        {int(key): float(key) / 3 for key in rng.permutation(300)[: rng.integers(40)]}
+        for _ in range(3000)
+    ]
+    maps[700] = OrderedDict({1: 0.5})  # not for the walk
+    maps[1500] = {key: float(key) for key in range(300)} | {7: 7}  # an int among floats
+    maps[2999] = {}
+    expected = np.zeros((3000, 300))
+    for row, each in zip(expected, maps, strict=True):
+        for key, value in each.items():
+            row[key] = value
+    dv = DictVectorizer(int64_vocabulary=range(300))
+    taken: list[int] = []
+    plain = _dictwalk.walk_csr
+
+    def counted(*arguments: Any) -> tuple[int, int, int]:
+        found = plain(*arguments)
+        taken.append(found[0])
+        return found
+
+    monkeypatch.setattr(_dictwalk, "walk_csr", counted)
+    assert (dv.csr(container(maps)).toarray() == expected).all()
+    assert 2990 <= sum(taken) < 3000
+
+
+@pytest.mark.parametrize("number", [0, 1, 899, 900, 1999])
+def test_a_bad_map_among_those_written_at_once(number: int) -> None:
+    maps: list[Any] = [{1: 0.5, 2: 1.5} for _ in range(2000)]
+    dv = DictVectorizer(int64_vocabulary=[1, 2])
+    skipping = DictVectorizer(int64_vocabulary=[1, 2], handle_unknown="ignore")
+    maps[number] = {1: 0.5, 3: 1.5}
+    with pytest.raises(UnknownKeyError, match=f"map {number}: key 3 "):
+        dv.csr(maps)
+    assert skipping.csr(maps).nnz == 3999
+    maps[number] = {1: 0.5, 2: "a"}
+    for operator in (dv, skipping):
+        with pytest.raises(TypeError, match=f"map {number}: "):
+            operator.csr(maps)
+
+
+def test_a_map_longer_than_a_piece_is_taken() -> None:
+    long = dict.fromkeys(range(_dictwalk.PIECE + 1), 0.5)
+    dv = DictVectorizer(int64_vocabulary=range(_dictwalk.PIECE + 1))
+    assert dv.csr([{1: 0.5}, long, {2: 0.5}]).indptr.tolist() == [
+        0,
+        1,
+        len(long) + 1,
+        len(long) + 2,
+    ]
 
 
 # ---- the self-test ----
