@@ -21,6 +21,8 @@ def readonly(array: Array) -> Array:
     Numba compiles a kernel anew for writable and for read-only arrays; inputs are always the
     latter, so every kernel has one specialisation for each dtype.
     """
+    if not array.flags.writeable:
+        return array
     view = array.view()
     view.flags.writeable = False
     return view
@@ -260,9 +262,9 @@ def _offsets(offsets: Any, entries: int, operator: str) -> Array:
         raise ValueError(f"{operator}: offsets are empty; B maps have B + 1 offsets")
     if array[0] != 0:
         raise ValueError(f"{operator}: offsets start at {array[0]}; they must start at 0")
-    falls = np.flatnonzero(array[1:] < array[:-1])
-    if len(falls):
-        number = int(falls[0])
+    falls = array[1:] < array[:-1]
+    if falls.any():
+        number = int(falls.argmax())
         raise ValueError(
             f"{operator}: map {number}: offsets fall from {array[number]} to {array[number + 1]}"
         )

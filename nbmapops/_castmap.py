@@ -164,22 +164,22 @@ class CastMap:
         plan = self._plan
         batch, source = checked(plan, given)
         kind = plan.target or "float32"
-        rows, lengths = len(batch), np.diff(batch.offsets)
-        shape = (len(batch.values),) if given.one else (rows, int(lengths[0]) if rows else 0)
+        rows = len(batch)
         direct = None
-        # Where `out` does not fit, a bad map is told first: it may be why.
-        if out is not None and np.shape(out) == shape and not plan.policy.first_wins:
-            direct = check_out(plan, out, shape, kind, batch)
+        if out is not None and not plan.policy.first_wins:
+            shape = (rows, int(batch.offsets[1]) if rows else 0)[given.one :]
+            # Where `out` does not fit, a bad map is told first: it may be why.
+            if np.shape(out) == shape:
+                direct = check_out(plan, out, shape, kind, batch)
         result, offsets = ordered(plan, batch, source, direct, threads)
-        if plan.policy.first_wins:
-            lengths = np.diff(offsets)
-        odd = _odd(lengths)
-        if odd.size:
-            raise ValueError(
-                f"CastMap: map {odd[0]} has {lengths[odd[0]]} entries where map 0 has "
-                f"{lengths[0]}, so the batch is no matrix; ragged() gives values and offsets"
-            )
         if not given.one:
+            lengths = np.diff(offsets)
+            odd = np.flatnonzero(lengths != lengths[:1]) if rows else lengths
+            if odd.size:
+                raise ValueError(
+                    f"CastMap: map {odd[0]} has {lengths[odd[0]]} entries where map 0 has "
+                    f"{lengths[0]}, so the batch is no matrix; ragged() gives values and offsets"
+                )
             result = result.reshape(rows, int(lengths[0]) if rows else 0)
         if out is None:
             return result
@@ -294,8 +294,3 @@ class CastMap:
 def _restore(*values: Any) -> CastMap:
     names = ("cast_to", "map_form", "max_map", "fill_value", "semantics")
     return CastMap(**dict(zip(names, values, strict=True)))
-
-
-def _odd(lengths: Array) -> Array:
-    """Return the maps whose length is not that of the first."""
-    return np.flatnonzero(lengths != lengths[:1]) if len(lengths) else lengths

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import os
 from math import isnan
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from nbmapops._arrays import TextKeys, int_array, read_arrays, readonly
 from nbmapops._batch import MapBatch, map_numbers
-from nbmapops._calls import call_csr, call_dense, choose, known_columns
-from nbmapops._fallback import QUICK_ROW, quick_row
+from nbmapops._calls import QUICK_ROW, QuickRow, call_csr, call_dense, choose, known_columns
 from nbmapops._inputs import read_input, whole
 from nbmapops._maps import MapReader
 from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, comparable, policy_of
 from nbmapops._scalars import Array, BadMap, type_name
-from nbmapops._stages import check_out
 from nbmapops._vocabulary import Index, Vocabulary
 from nbmapops.errors import show
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _FORMAT = 1  # of pickles
 
@@ -74,7 +69,7 @@ class DictVectorizer:
 
     _attributes: dict[str, Any]
     _plans: dict[str, Plan]
-    _quick: Plan | None  # where a small dict may take the quick path
+    _quick: QuickRow | None  # where a small dict may take the quick path
 
     def __init__(
         self,
@@ -129,8 +124,11 @@ class DictVectorizer:
             )
             for kind, vocabulary in vocabularies.items()
         }
-        plans = [plan for plan in self._plans.values() if plan.is_quick]
-        self._quick = plans[0] if len(self._plans) == len(plans) == 1 else None
+        self._quick = None
+        if len(vocabularies) == 1:
+            ((kind, vocabulary),) = vocabularies.items()
+            if self._plans[kind].is_quick:
+                self._quick = QuickRow(self._plans[kind], vocabulary)
 
     @classmethod
     def from_maps(
@@ -230,21 +228,12 @@ class DictVectorizer:
         quick = self._quick
         plain = type(maps) is dict and values is None and offsets is None and threads == 1
         if plain and quick is not None and len(maps) <= QUICK_ROW:
-            row = quick_row(quick, maps, None if out is None else self._zeroed(quick, out))
+            row = quick.row(maps, out)
             if row is not None:
                 return row
         threads = check_threads("DictVectorizer", threads)
         plan, given = choose(self._plans, "DictVectorizer", (maps, values, offsets))
         return call_dense(plan, given, out, threads)
-
-    @staticmethod
-    def _zeroed(plan: Plan, out: Any) -> Callable[[Any], Array]:
-        def zeroed(dtype: Any) -> Array:
-            row = check_out(plan, out, (plan.width,), np.dtype(dtype).name, None)
-            row.fill(0)
-            return row
-
-        return zeroed
 
     def csr(
         self,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from nbmapops._vocabulary import Index
 
-__all__ = ["DONE", "FULL", "PIECE", "STOP", "available", "walk", "walk_csr"]
+__all__ = ["DONE", "FULL", "PIECE", "STOP", "available", "row_filler", "walk", "walk_csr"]
 
 DONE, FULL, STOP = 0, 1, 2
 
@@ -61,6 +61,7 @@ _TYPES = (list, tuple, dict, Counter, defaultdict, int, bool, str, float, np.flo
 _LIST, _TUPLE, _DICT, _COUNTER, _DEFAULTDICT, _INT, _BOOL, _STR, _FLOAT, _FLOAT64, _FLOAT32 = range(
     len(_TYPES)
 )
+_TYPE_COUNT = len(_TYPES)
 # Addresses differ between processes: they reach a kernel, whose code may come from the disk
 # cache, as an argument. One int costs less than an array (25 ns against 45 a call).
 _ADDRESSES = np.array([id(each) for each in _TYPES], np.int64)
@@ -535,6 +536,63 @@ def walk_csr(
         indptr, indices, data.view(np.int64),
     )  # fmt: skip
     return count, entries, end
+
+
+@partial(kernel, nogil=False)  # the GIL is held
+def _fill(mapping: int, known: int, row: Any) -> bool:
+    """Write a dict into a row; see `row_filler`."""
+    words, text, skip_unknown = (
+        _word_at(known + 8 * _TYPE_COUNT),
+        _word_at(known + 8 * _TYPE_COUNT + 8),
+        _word_at(known + 8 * _TYPE_COUNT + 16),
+    )
+    cells = _cells()
+    while _dict_next(mapping, cells, cells + 8, cells + 16) != 0:
+        key = _word_at(cells + 8)
+        if not (_is(_type_of(key), known, _STR) if text != 0 else _is_int(key, known)):
+            return False
+        found = _dict_get(words, key)
+        if found == 0:
+            if _error() != 0:
+                _clear_error()
+                return False
+            if skip_unknown == 0:
+                return False
+            continue
+        column = _int_at(found, cells)
+        if not 0 <= column < len(row):
+            return False
+        if not _store(_word_at(cells + 16), cells, known, row, column):
+            return False
+    return True
+
+
+def row_filler(
+    words: dict[Any, int], key_kind: str, skip_unknown: bool
+) -> Callable[[dict[Any, Any], np.ndarray[Any, Any]], bool]:
+    """Return what writes the values of one dict to their columns.
+
+    It takes an exact dict and a row of float64, int64 or float32, and returns whether it has taken
+    all entries, as `walk` takes them: 0.9 us for 20 entries. Call it only if `available` is true.
+
+    Parameters
+    ----------
+    words : dict of int or str to int
+        The column of each word: an exact dict whose keys are exact and of the kind `key_kind`.
+    key_kind : {"int64", "string"}
+        Keys that are taken.
+    skip_unknown : bool
+        Whether entries whose key is no word are left out; otherwise they are not taken.
+    """
+    # All in one place: every further argument of a kernel costs 30 ns.
+    context = np.append(_ADDRESSES, [id(words), key_kind == "string", skip_unknown])
+    address: int = context.ctypes.data
+
+    def fill(mapping: dict[Any, Any], row: np.ndarray[Any, Any]) -> bool:
+        return _fill(id(mapping), address, row)
+
+    fill.keeps_alive = (context, words)  # type: ignore[attr-defined]
+    return fill
 
 
 @cache

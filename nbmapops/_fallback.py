@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from nbmapops import _cast
-from nbmapops._scalars import Array, cast_error, exact_map, kinds_of_map
+from nbmapops._scalars import cast_error, exact_map, kinds_of_map
 from nbmapops.errors import DuplicateKeyError, UnknownKeyError, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from nbmapops._plan import Plan
 
@@ -134,34 +132,3 @@ def _unknown_error(where: str, key: object, plan: Plan) -> UnknownKeyError:
         f"{where}: key {show(key)} is not in {plan.key_kind}_vocabulary ({words} words); "
         'pass handle_unknown="ignore" to skip unknown keys'
     )
-
-
-# ------------------------------------------------------------------------------- small maps
-# Above it the kernels are faster, once they are loaded (asv: dicts.OneMap).
-QUICK_ROW = 1 << 9
-_QUICK = {float: np.float64, int: np.int64, np.float32: np.float32}
-
-
-def quick_row(
-    plan: Plan, mapping: dict[Any, Any], zeroed: Callable[[Any], Array] | None
-) -> Array | None:
-    """Run a small dict of plain scalars that needs no conversion and has nothing to report.
-
-    `zeroed` gives the row to write to for a dtype; without it a new one is made.
-
-    The row that `one_map` leads to, or None where only `one_map` can tell: 2.1 us for 20 entries
-    where `one_map` takes 14 (asv: dicts.OneMap).
-    """
-    kinds = set(map(type, mapping.values()))
-    dtype = _QUICK.get(kinds.pop()) if len(kinds) == 1 else None
-    if dtype is None or set(map(type, mapping)) != plan.key_types or plan.vocabulary is None:
-        return None
-    row = np.zeros(plan.width, dtype) if zeroed is None else zeroed(dtype)
-    cells: Any = memoryview(row)  # type: ignore[arg-type]  # 35 ns a cell where the array takes 70
-    column_of = plan.vocabulary.columns
-    try:
-        for key, value in mapping.items():
-            cells[column_of[key]] = value
-    except (KeyError, ValueError, RuntimeError):  # unknown key, int beyond int64, dict changed
-        return None
-    return row

@@ -286,11 +286,19 @@ class MapReader:
         return int_array([words.get(key, -1) for key in keys])
 
 
+LOADED: list[Any] = []
+"""Holds the module of the compiled walk once it has been used."""
+
+
 def _walk() -> Any:
     """Return the module of the compiled walk, or None where it cannot be used."""
     from nbmapops import _dictwalk  # imports numba, so only when many maps are read
 
-    return _dictwalk if _dictwalk.available() else None
+    if not _dictwalk.available():
+        return None
+    if not LOADED:
+        LOADED.append(_dictwalk)
+    return _dictwalk
 
 
 def kernels_loaded() -> bool:

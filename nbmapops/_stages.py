@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import sys
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -31,6 +31,14 @@ BLOCK_BYTES = 1 << 25
 BLOCK_ROWS = 1 << 17
 
 _OK = -1  # the status of a kernel that found nothing wrong
+
+
+@cache
+def _kernels() -> Any:
+    """Return the compiled kernels; an import statement in a function costs 1 us each time."""
+    from nbmapops import kernels  # imports Numba
+
+    return kernels
 
 
 # ------------------------------------------------------------------------------- preparation
@@ -75,7 +83,7 @@ def rerun(
     raise RuntimeError(f"{plan.operator}: map {number}: the data changed while it was read")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Work:
     """A batch made ready for the kernels."""
 
@@ -112,10 +120,8 @@ def _bad_values(
     Values of entries that are left out are not converted, so they make no map bad.
     """
     if len(refused) and plan.form != "DENSE" and plan.policy.skip_unknown:
-        from nbmapops import kernels
-
         columns = np.empty(len(refused), np.int64)
-        kernels.lookup(*index, readonly(keys[refused]), columns)
+        _kernels().lookup(*index, readonly(keys[refused]), columns)
         refused = refused[columns >= 0]
     if not len(refused):
         return []
@@ -160,8 +166,8 @@ def run_blocks(
     """Run the blocks; return the first bad map (or None) and where each block ended."""
     ends: list[int] = []
     if threads == 1 or len(blocks) == 1:
-        results: Iterator[tuple[int, int]] = (work(start, stop) for start, stop in blocks)
-        for status, end in results:
+        for start, stop in blocks:
+            status, end = work(start, stop)
             if status != _OK:
                 return _checked(status), ends
             ends.append(end)
@@ -193,8 +199,10 @@ def allocate(plan: Plan, shape: tuple[int, ...], kind: str, *, zeros: bool) -> A
         size *= length
     # NumPy has other errors for sizes that no memory can have.
     if size <= sys.maxsize and max(shape) <= sys.maxsize:
-        with contextlib.suppress(MemoryError):
+        try:
             return np.zeros(shape, dtype) if zeros else np.empty(shape, dtype)
+        except MemoryError:
+            pass
     dense = plan.form != "DENSE" and kind != "string"
     raise MemoryError(
         f"{plan.operator}: a result of shape {shape} and type {kind} needs {_bytes(size)}"
@@ -248,8 +256,7 @@ def dense_rows(
 
     `one` says that the batch is one map and `out`, where given, one row.
     """
-    from nbmapops import kernels
-
+    kernels = _kernels()
     work = prepare(plan, batch, source)
     fill = plan.fill_for(work.kind)
     shape = (len(batch), plan.width)
@@ -315,8 +322,7 @@ def ordered(
 
     Numbers are written to `out` where it is given; it has room for every entry.
     """
-    from nbmapops import kernels
-
+    kernels = _kernels()
     work = prepare(plan, batch, source)
     offsets, first_wins = batch._offsets, plan.policy.first_wins
     entries = len(work.values)
@@ -406,8 +412,7 @@ def place_csr(
 
 def _write_csr(plan: Plan, work: Work, source: Source, threads: int, parts: Parts) -> int:
     """Write rows to the front of arrays that have room for every entry; return their size."""
-    from nbmapops import kernels
-
+    kernels = _kernels()
     skip, first_wins = plan.policy.skip_unknown, plan.policy.first_wins
     offsets = work.batch._offsets
     bits = parts.data.view(work.values.dtype)

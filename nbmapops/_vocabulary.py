@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -58,6 +59,7 @@ def _index(
     )
 
 
+@lru_cache(maxsize=64)
 def range_index(columns: int, low: int = 0) -> Index:
     """Index of the words ``low, low + 1, ..., low + columns - 1``."""
     return _index([_RANGE, columns, low])

