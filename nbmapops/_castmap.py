@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbmapops._calls import call_csr, call_dense, checked, choose, place_row, small_map
+from nbmapops._calls import (
+    call_csr,
+    call_dense,
+    checked,
+    choose,
+    place_row,
+    quick_order,
+    small_map,
+)
 from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, comparable, policy_of
 from nbmapops._scalars import kind_of
 from nbmapops._stages import check_out, ordered
@@ -151,8 +159,12 @@ class CastMap:
         array([['2.500000', '0.100000'],
                ['1.000000', '7.000000']], dtype=object)
         """
-        plan, given = self._read(maps, values, offsets)
         check_threads("CastMap", threads)
+        if values is not None and offsets is None and out is None and self._plan.form == "DENSE":
+            ordered_values = quick_order(self._plan, maps, values)
+            if ordered_values is not None:
+                return ordered_values
+        plan, given = self._read(maps, values, offsets)
         if plan.form == "SPARSE":
             return call_dense(plan, given, out, threads)
         found = small_map(plan, given)

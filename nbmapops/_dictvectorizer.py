@@ -10,7 +10,15 @@ import numpy as np
 
 from nbmapops._arrays import TextKeys, int_array, read_arrays, readonly
 from nbmapops._batch import MapBatch, map_numbers
-from nbmapops._calls import QUICK_ROW, QuickRow, call_csr, call_dense, choose, known_columns
+from nbmapops._calls import (
+    QUICK_ROW,
+    QuickRow,
+    call_csr,
+    call_dense,
+    choose,
+    known_columns,
+    quick_csr,
+)
 from nbmapops._inputs import read_input, whole
 from nbmapops._maps import MapReader
 from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, comparable, policy_of
@@ -276,7 +284,12 @@ class DictVectorizer:
         array([1, 0], dtype=int32)
         """
         threads = check_threads("DictVectorizer", threads)
-        dtype = check_sparse(next(iter(self._plans.values())), index_dtype)
+        plan = next(iter(self._plans.values()))
+        dtype = check_sparse(plan, index_dtype)
+        if offsets is not None and threads == 1 and len(self._plans) == 1:
+            matrix = quick_csr(plan, maps, values, offsets, dtype)
+            if matrix is not None:
+                return matrix
         plan, given = choose(self._plans, "DictVectorizer", (maps, values, offsets))
         return call_csr(plan, given, dtype, threads)
 

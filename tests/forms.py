@@ -234,6 +234,7 @@ def map_arguments(batch: Maps) -> Iterator[tuple[str, Arguments]]:
 def _patched(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     if name == "small blocks of rows":
         monkeypatch.setattr(_stages, "BLOCK_ENTRIES", 2)
+        monkeypatch.setattr(_calls, "BLOCK_ENTRIES", 2)
         monkeypatch.setattr(_stages, "BLOCK_BYTES", 16)
     if name == "small chunks of dicts":
         monkeypatch.setattr(_maps, "CHUNK_ENTRIES", 3)
