@@ -1,0 +1,132 @@
+"""Which way through the kernels an input takes: each has inputs that are sure to take it.
+
+Which answers are right is the matter of test_agreement.py; here the same answers are looked at only
+so that the inputs are known to have run. Kernels that are not compiled are Python functions, so a
+profile says which of them were called.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("scipy")
+
+HEAD = """
+import json, random, sys
+import numpy as np
+from nbmapops import CastMap, DictVectorizer, kernels
+
+FILE = kernels.__file__
+KINDS = {kernels.RANGE: "range", kernels.TABLE: "table", kernels.HASH: "hash"}
+found = {}
+
+
+def ran(name, call):
+    names = set()
+
+    def note(frame, event, argument):
+        if event == "call" and frame.f_code.co_filename == FILE:
+            names.add(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        result = call()
+    finally:
+        sys.setprofile(None)
+    found[name] = sorted(names)
+    return result
+
+
+def csr(name, words, keys):
+    dv = DictVectorizer(int64_vocabulary=words)
+    values = np.arange(len(keys), dtype=float)
+    matrix = ran(name, lambda: dv.csr(np.array(keys), values, np.array([0, len(keys)])))
+    expected = np.zeros(len(words))
+    expected[[words.index(key) for key in keys]] = values
+    assert (matrix.toarray()[0] == expected).all()
+    assert matrix.has_canonical_format
+    index = next(iter(dv._plans.values())).vocabulary.index
+    found[name].append(KINDS[int(index.header[1])])
+
+
+def order(name, keys):
+    values = np.arange(len(keys), dtype=np.float32)
+    result = ran(name, lambda: CastMap()(np.array(keys), values))
+    assert (result == values[np.argsort(keys)]).all()
+
+
+rng = random.Random(3)
+close = rng.sample(range(500), 300)
+wide = [rng.getrandbits(62) for _ in range(300)]
+csr("range, short ascending row", list(range(300)), list(range(9)))
+csr("range, short row", list(range(300)), rng.sample(range(300), 64))
+csr("table, short row", close, close[29::-1])
+csr("hash, short row", wide, wide[29::-1])
+csr("range, long ascending row", list(range(300)), list(range(65)))
+csr("table, long row", close, close[64::-1])
+csr("hash, sparse long row", list(range(0, 200_000, 2)), rng.sample(range(0, 200_000, 2), 65))
+order("ascending map", sorted(wide))
+order("short map", wide[:64])
+order("narrow map", close[:65])
+order("wide map", wide)
+powers = [2**n for n in range(10, 62)]
+order("keys too close for two digits", powers + [3 * n % 1009 for n in range(1009)])
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def ways() -> dict[str, set[str]]:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(HEAD)],
+        env=dict(os.environ, NUMBA_DISABLE_JIT="1"),
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {name: set(names) for name, names in json.loads(done.stdout).items()}
+
+
+LONG = {"_emit_long", "_mark", "_order_wide", "_order_long", "_rank"}
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("range, short ascending row", {"range"}),
+        ("range, short row", {"range", "_rank"}),
+        ("table, short row", {"table", "_rank"}),
+        ("hash, short row", {"hash", "_rank"}),
+        ("range, long ascending row", {"range"}),
+        ("table, long row", {"table", "_emit_long", "_mark"}),
+        ("hash, sparse long row", {"table", "_emit_long", "_order_wide"}),
+        ("ascending map", set()),
+        ("short map", {"_rank"}),
+        ("narrow map", {"_order_long", "_mark"}),
+        ("wide map", {"_order_long", "_order_wide"}),
+    ],
+)
+def test_an_input_takes_its_way(ways: dict[str, set[str]], name: str, taken: set[str]) -> None:
+    indices = {"range", "table", "hash"}
+    assert ways[name] & (LONG | indices) == taken
+
+
+def test_keys_that_two_digits_do_not_order(ways: dict[str, set[str]]) -> None:
+    assert "_order_digits" not in ways["wide map"]
+    assert "_order_digits" in ways["keys too close for two digits"]
+
+
+def test_every_way_is_taken(ways: dict[str, set[str]]) -> None:
+    taken: set[Any] = set().union(*ways.values())
+    assert taken >= {*LONG, "range", "table", "hash", "_ascends", "_order_digits", "_settle"}
