@@ -344,7 +344,8 @@ class DictVectorizer:
         Raises
         ------
         ValueError
-            Another width or number of dimensions; an operator with two vocabularies.
+            Another width or number of dimensions; a sparse matrix whose parts do not fit each
+            other; an operator with two vocabularies.
         TypeError
             A dtype that no value has.
 
@@ -382,10 +383,25 @@ class DictVectorizer:
     def _stored(self, matrix: Any) -> tuple[Array, Array, Array]:
         self._check_width(matrix.shape)
         rows = matrix.tocsr()
+        # SciPy does not look at the arrays of a matrix again once it is made.
+        size = min(len(rows.indices), len(rows.data))
+        bounds, columns = rows.indptr, rows.indices
+        if bounds[0] != 0 or (bounds[1:] < bounds[:-1]).any() or bounds[-1] > size:
+            raise ValueError(
+                "DictVectorizer: the matrix is damaged: indptr must ascend from 0 to at most "
+                f"{size}, the number of entries"
+            )
+        outside = (columns < 0) | (columns >= self._plan.width)
+        if outside.any():
+            raise ValueError(
+                f"DictVectorizer: the matrix is damaged: column {columns[outside.argmax()]} of "
+                f"{self._plan.width} columns"
+            )
         if not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
-        return rows.indices, rows.data.copy(), rows.indptr
+        end = int(rows.indptr[-1])
+        return rows.indices[:end], rows.data[:end].copy(), rows.indptr
 
     def _present(self, matrix: Array) -> tuple[Array, Array, Array]:
         if matrix.ndim == 1:

@@ -684,6 +684,24 @@ def test_inverse_of_what_no_value_can_be_is_refused(cell: Any) -> None:
             by_int().inverse(np.array([[cell] * 3]))
 
 
+@pytest.mark.parametrize(
+    ("part", "damage", "message"),
+    [
+        ("indices", [0, -1, 2], "column -1 of 3"),
+        ("indices", [0, 99, 2], "column 99 of 3"),
+        ("indptr", [1, 2, 3], "indptr"),
+        ("indptr", [0, 3, 2], "indptr"),
+        ("indptr", [0, 2, 2**30], "indptr"),
+    ],
+)
+def test_inverse_of_a_damaged_matrix_is_refused(part: str, damage: Any, message: str) -> None:
+    pytest.importorskip("scipy")
+    matrix = by_int().csr([{1: 0.5, 2: 1.5}, {3: 2.5}])
+    getattr(matrix, part)[:] = damage
+    with pytest.raises(ValueError, match=f"DictVectorizer: the matrix is damaged: {message}"):
+        by_int().inverse(matrix)
+
+
 def test_inverse_does_not_share_or_change_the_matrix() -> None:
     matrix = np.array([[1.0, 0.0, 2.0]])
     back = by_int().inverse(matrix)
