@@ -113,15 +113,33 @@ def _slot(h: Any, pilot: Any, n_slots: Any) -> Any:
 
 
 @kernel
-def _group_hashes(words: Array, multiplier: Any, to_bucket: Any, ends: Array, hashes: Array) -> Int:
-    """Put hashes of one bucket side by side, set the end of every bucket; the largest size."""
-    for i in range(words.size):
-        ends[_hash(words[i], multiplier) >> to_bucket] += 1
-    largest, start = np.int64(0), np.int64(0)
-    for b in range(ends.size):
-        size = np.int64(ends[b])
-        largest = max(largest, size)
-        ends[b] = start
+def _largest_first(sizes: Array, largest: Int) -> Array:
+    """Bucket numbers by falling size (counting sort)."""
+    first = np.zeros(largest + 2, np.int64)
+    for b in range(sizes.size):
+        first[largest - sizes[b] + 1] += 1
+    for s in range(largest + 1):
+        first[s + 1] += first[s]
+    order = np.empty(sizes.size, np.int64)
+    for b in range(sizes.size):
+        s = largest - sizes[b]
+        order[first[s]] = b
+        first[s] += 1
+    return order
+
+
+@kernel
+def _group_hashes(
+    words: Array, multiplier: Any, to_bucket: Any, order: Array, ends: Array, hashes: Array
+) -> None:
+    """Put hashes of one bucket side by side, the buckets in this order; sizes become ends.
+
+    The search for pilots reads them in that order, without a cache miss for each bucket.
+    """
+    start = np.int64(0)
+    for k in range(order.size):
+        size = np.int64(ends[order[k]])
+        ends[order[k]] = start
         start += size
     for i in range(words.size):
         h = _hash(words[i], multiplier)
@@ -129,27 +147,6 @@ def _group_hashes(words: Array, multiplier: Any, to_bucket: Any, ends: Array, ha
         place = ends[b]
         hashes[place] = h
         ends[b] = place + 1
-    return largest
-
-
-@kernel
-def _largest_first(ends: Array, largest: Int) -> Array:
-    """Bucket numbers by falling size (counting sort)."""
-    first = np.zeros(largest + 2, np.int64)
-    start = np.int64(0)
-    for b in range(ends.size):
-        first[largest - (ends[b] - start) + 1] += 1
-        start = np.int64(ends[b])
-    for s in range(largest + 1):
-        first[s + 1] += first[s]
-    order = np.empty(ends.size, np.int64)
-    start = np.int64(0)
-    for b in range(ends.size):
-        s = largest - (ends[b] - start)
-        start = np.int64(ends[b])
-        order[first[s]] = b
-        first[s] += 1
-    return order
 
 
 @kernel
@@ -217,17 +214,21 @@ def build_hash(
     """
     factor, size = np.uint64(np.int64(multiplier)), np.uint64(n_slots)
     to_bucket = _U64 - np.uint64(bucket_bits)
-    hashes = np.empty(words.size, np.uint64)
-    ends = np.zeros(pilots.size, np.int32)
-    largest = _group_hashes(words, factor, to_bucket, ends, hashes)
+    ends = np.zeros(pilots.size, np.int32)  # first the sizes of buckets
+    for i in range(words.size):
+        ends[_hash(words[i], factor) >> to_bucket] += 1
+    largest = np.int64(ends.max())
     if largest > _LARGEST_BUCKET:
         return NO_FIT
     taken = np.zeros((n_slots >> 6) + 1, np.uint64)
     places = np.empty(_LARGEST_BUCKET, np.uint64)
     order = _largest_first(ends, largest)
+    hashes = np.empty(words.size, np.uint64)
+    _group_hashes(words, factor, to_bucket, order, ends, hashes)
+    hi = np.int64(0)
     for k in range(order.size):
         b = order[k]
-        lo, hi = np.int64(ends[b - 1] if b > 0 else 0), np.int64(ends[b])
+        lo, hi = hi, np.int64(ends[b])
         repeated = _equal_at(hashes, lo, hi)
         if repeated >= 0:
             return _second(words, factor, hashes[repeated])
