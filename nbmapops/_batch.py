@@ -366,10 +366,7 @@ def _restore(keys: Any, values: Array, offsets: Array, null_maps: Array | None) 
 
 def batch_of_parts(parts: Parts) -> MapBatch:
     """Return what was read of an Arrow column as a batch."""
-    keys: Any = parts.keys
-    if isinstance(keys, tuple):
-        keys = TextKeys(readonly(keys[0]), keys[1])
-    return MapBatch._of(keys, parts.values, parts.offsets, parts.null_maps)
+    return MapBatch._of(*parts)
 
 
 # ------------------------------------------------------------------------------- facts of a batch

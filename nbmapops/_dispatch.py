@@ -7,6 +7,7 @@ place entry numbers, and NumPy gathers the objects.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -40,10 +41,10 @@ def place_rows(plan: Plan, batch: MapBatch) -> tuple[Array, Index]:
     if plan.key_kind == "int64":
         return readonly(np.empty(0, np.int64)), range_index(0)
     if hasattr(keys, "columns"):  # plain Arrow text, or looked up while it was read
-        return readonly(keys.columns(plan.vocabulary.words)), range_index(plan.width)
+        return readonly(keys.columns(plan.vocabulary)), range_index(plan.width)
     codes, words = keys.encode()
-    column_of = plan.vocabulary.columns
-    return codes, table_index(np.array([column_of.get(word, -1) for word in words], np.int32))
+    columns = np.fromiter(map(plan.vocabulary.columns.get, words, repeat(-1)), np.int32, len(words))
+    return codes, table_index(columns)
 
 
 def place_in_order(plan: Plan, batch: MapBatch) -> tuple[Array, Index]:

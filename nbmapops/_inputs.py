@@ -39,26 +39,26 @@ def read_input(operator: str, maps: Any, values: Any, offsets: Any, expected: st
         return Input(maps, one=False)
     if type(maps) is dict:
         return Input(maps, one=True)
-    if type(maps).__name__ == "MapScalar":
-        from nbmapops import arrow
-
-        pairs = arrow.map_scalar(maps)
-        if pairs is not None:
-            keys, items = [key for key, _ in pairs], [item for _, item in pairs]
-            entries, bad = read_arrays(keys, items, None, operator, expected)
-            return Input(MapBatch._of(*entries), one=True, bad=bad)
-    if isinstance(maps, Mapping):
+    scalar = type(maps).__name__ == "MapScalar"  # pyarrow's, a Mapping in some versions
+    if isinstance(maps, Mapping) and not scalar:
         return Input(maps, one=True)
     refuse_frames(maps, operator)
-    exports = hasattr(maps, "__arrow_c_array__") or hasattr(maps, "__arrow_c_stream__")
-    # pandas exports every Series; one of a NumPy dtype holds Python objects, and needs no pyarrow.
-    if exports and not isinstance(getattr(maps, "dtype", None), np.dtype):
+    if scalar or _may_be_column(maps):
         from nbmapops import arrow
 
         if arrow.is_column(maps):
             parts, bad = arrow.read_maps(maps, operator=operator)
-            return Input(batch_of_parts(parts), one=False, bad=bad)
+            return Input(batch_of_parts(parts), one=scalar, bad=bad)
     return Input(MapReader(maps_of(maps, operator), operator, expected), one=False)
+
+
+def _may_be_column(maps: Any) -> bool:
+    """Tell whether this may be an Arrow column, without pyarrow."""
+    dtype = getattr(maps, "dtype", None)
+    if hasattr(maps, "__arrow_c_array__") or hasattr(maps, "__arrow_c_stream__"):
+        # pandas exports every Series; one of a NumPy dtype holds Python objects.
+        return not isinstance(dtype, np.dtype)
+    return hasattr(dtype, "pyarrow_dtype")  # pandas 2.2 exports no Series
 
 
 def whole(given: Input, operator: str, key_kind: str | None) -> Input:

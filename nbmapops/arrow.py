@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,7 +26,7 @@ from nbmapops._scalars import BadMap
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from nbmapops._vocabulary import Vocabulary
 
 if int(pa.__version__.partition(".")[0]) < 18:
     raise ImportError(
@@ -32,7 +34,7 @@ if int(pa.__version__.partition(".")[0]) < 18:
         "pip install -U 'nbmapops[arrow]'"
     )
 
-__all__ = ["Parts", "Text", "is_column", "map_scalar", "read_column", "read_maps", "word_set"]
+__all__ = ["Parts", "Text", "is_column", "read_column", "read_maps"]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -47,7 +49,7 @@ class Text:
     Parameters
     ----------
     data : pyarrow.ChunkedArray
-        string or large_string, without nulls.
+        string, large_string or dictionaries of these, without nulls.
     """
 
     __slots__ = ("_data",)
@@ -65,67 +67,59 @@ class Text:
             raise ValueError("text keys are sliced with step 1")
         return Text(self._data.slice(start, max(stop - start, 0)))
 
-    def take(self, positions: Sequence[int] | Int64Array) -> list[str]:
-        """Return the keys at some positions.
-
-        Parameters
-        ----------
-        positions : sequence of int
-            Entry numbers, 0 <= position < len(self).
-
-        Returns
-        -------
-        list of str
-        """
-        # ChunkedArray.take joins all chunks first: 49 ms for 2,000,000 keys in 1,000 chunks
-        if len(positions) <= 1000:
-            return [self._data[int(position)].as_py() for position in positions]
-        taken: list[str] = self._data.take(pa.array(positions, pa.int64())).to_pylist()
-        return taken
-
     def to_objects(self) -> npt.NDArray[np.object_]:
         """Return the keys as an object array of str."""
-        return _joined([_objects(chunk) for chunk in self._data.chunks], np.dtype(object))
+        # the dictionary of a slice may be larger than the slice
+        parts = [_values(_plain(chunk), None, None) for chunk in self._data.chunks]
+        return _joined(parts, np.dtype(object))
 
-    def columns(self, words: Any) -> Int64Array:
-        """Look the keys up in a vocabulary.
+    def columns(self, vocabulary: Vocabulary) -> Int64Array:
+        """Look the keys up.
 
         Parameters
         ----------
-        words : sequence of str or the result of `word_set`
-            The vocabulary; of a repeated word the first column counts.
+        vocabulary : Vocabulary
+            Its words are text.
 
         Returns
         -------
         (len(self),) int64 array
             Column of each key, -1 where the key is no word.
         """
-        known = words if isinstance(words, pa.Array) else word_set(words)
+        if not _is_words(self._data.type):
+            return _columns(self._data, vocabulary)
         columns = np.empty(len(self), np.int64)
-        start = 0
-        for found in pc.index_in(self._data, value_set=known).chunks:
-            part = columns[start : start + len(found)]
-            part[:] = _view(found)
-            missing = _nulls(found)
-            if missing is not None:
-                # 1.3 ns a key; part[missing] = -1 takes 4.9 where half of the keys are missing
-                part += 1
-                part *= ~missing
-                part -= 1
-            start += len(found)
+        start, dictionary, table = 0, None, None
+        for chunk in self._data.chunks:
+            if dictionary is None or not dictionary.equals(chunk.dictionary):
+                dictionary = chunk.dictionary
+                table = (
+                    None if _are_words(dictionary, vocabulary) else _columns(dictionary, vocabulary)
+                )
+            part, positions = columns[start : start + len(chunk)], _view(chunk.indices)
+            if table is None:
+                part[:] = positions
+            else:
+                np.take(
+                    table, positions, out=part, mode="clip"
+                )  # twice as fast as table[positions]
+            start += len(chunk)
         return columns
 
     def encode(self) -> tuple[Int64Array, tuple[str, ...]]:
-        """Return the keys as codes and distinct words, in the order of first appearance.
+        """Return the keys as codes and words.
 
         Returns
         -------
         codes : (len(self),) int64 array
         words : tuple of str
+            They may repeat, and need not be used, where the keys are dictionaries.
         """
-        words = _Words()
-        codes = [words.codes(chunk) for chunk in self._data.dictionary_encode().chunks]
-        return _joined(codes, np.dtype(np.int64)), words.words()
+        data = self._data
+        data = data.unify_dictionaries() if _is_words(data.type) else data.dictionary_encode()
+        codes = [_view(chunk.indices).astype(np.int64) for chunk in data.chunks]
+        words = tuple(data.chunk(0).dictionary.to_pylist()) if codes else ()
+        return _joined(codes, np.dtype(np.int64)), words
 
 
 class Parts(NamedTuple):
@@ -133,8 +127,7 @@ class Parts(NamedTuple):
 
     Attributes
     ----------
-    keys : (n,) int64 array, (codes, words), or Text
-        Codes are an int64 array of positions in the tuple of words.
+    keys : (n,) int64 array or Text
     values : (n,) float32, float64 or int64 array, or object array of str
     offsets : (B + 1,) int64 array
         Map i is entries ``offsets[i]:offsets[i + 1]``; starts at 0, ends at n.
@@ -142,7 +135,7 @@ class Parts(NamedTuple):
         True where the map is null (and read as empty); None where no map is null.
     """
 
-    keys: Int64Array | tuple[Int64Array, tuple[str, ...]] | Text
+    keys: Int64Array | Text
     values: npt.NDArray[Any]
     offsets: Int64Array
     null_maps: BoolArray | None
@@ -185,95 +178,13 @@ class _Entries(NamedTuple):
         return _Entries(self.keys.slice(0, end), self.values.slice(0, end), offsets, None, nulls)
 
 
-class _Words:
-    """Distinct words of several Arrow dictionaries, each with one code."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, int] = {}
-        self._last: tuple[Any, Int64Array | None] | None = None
-
-    def words(self) -> tuple[str, ...]:
-        """Return the words in the order of their codes."""
-        return tuple(self._known)
-
-    def codes(self, array: Any) -> Int64Array:
-        """Return the codes of a dictionary array without nulls."""
-        dictionary = array.dictionary
-        if self._last is None or not self._last[0].equals(dictionary):
-            self._last = dictionary, self._table(dictionary.to_pylist())
-        table, positions = self._last[1], _positions(array)
-        if table is None:
-            return positions.astype(np.int64)
-        codes: Int64Array = table[positions]
-        return codes
-
-    def _table(self, words: list[str]) -> Int64Array | None:
-        """Return the codes of words, None where they are 0, 1, 2, ...: a first, good dictionary."""
-        known = self._known
-        if not known:
-            known.update(zip(words, range(len(words)), strict=True))
-            if len(known) == len(words):
-                return None
-            known.clear()
-        return np.array([known.setdefault(word, len(known)) for word in words], np.int64)
-
-
 def is_column(obj: object) -> bool:
-    """Whether an object exports Arrow data (a pandas Series: only with an Arrow dtype)."""
+    """Whether an object is Arrow data (a pandas Series: only with an Arrow dtype)."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(obj, pandas.Series):
         return hasattr(obj.dtype, "pyarrow_dtype")
-    return hasattr(obj, "__arrow_c_stream__") or hasattr(obj, "__arrow_c_array__")
-
-
-def word_set(words: Iterable[str]) -> Any:
-    """Return a vocabulary as `Text.columns` takes it, to be used for many look-ups.
-
-    Parameters
-    ----------
-    words : iterable of str
-
-    Returns
-    -------
-    pyarrow.Array
-        A word that is not valid Unicode (a lone surrogate) is null there: no Arrow text equals it.
-    """
-    words = list(words)
-    try:
-        return pa.array(words, pa.large_string())
-    except UnicodeEncodeError:
-        fit = [None if _SURROGATE.search(word) else word for word in words]
-        return pa.array(fit, pa.large_string())
-
-
-def map_scalar(obj: object) -> list[tuple[Any, Any]] | None:
-    """Return the entries of a pyarrow MapScalar, in order and repeated keys included.
-
-    Parameters
-    ----------
-    obj : object
-
-    Returns
-    -------
-    list of (key, value) or None
-        None where `obj` is no MapScalar.  float32 values are NumPy scalars, others Python objects.
-
-    Raises
-    ------
-    ValueError
-        The map is null, or a value in it.
-    """
-    if not isinstance(obj, pa.MapScalar):
-        return None
-    parts = read_column(obj)
-    if isinstance(parts.keys, Text):
-        keys = parts.keys.to_objects().tolist()
-    elif isinstance(parts.keys, tuple):
-        keys = [parts.keys[1][code] for code in parts.keys[0]]
-    else:
-        keys = parts.keys.tolist()
-    values = list(parts.values) if parts.values.dtype == np.float32 else parts.values.tolist()
-    return list(zip(keys, values, strict=True))
+    exports = hasattr(obj, "__arrow_c_stream__") or hasattr(obj, "__arrow_c_array__")
+    return exports or isinstance(obj, pa.MapScalar)
 
 
 def read_column(column: object, *, null_map: str = "error", null_value: Any = "error") -> Parts:
@@ -334,7 +245,7 @@ def read_maps(
     chunked = _import(column)
     key_type, value_type = _entry_types(chunked.type)
     rules = _rules(null_map, null_value, value_type)._replace(operator=operator)
-    words = _Words()
+    text = _plain(pa.nulls(0, key_type)).type if _is_text(_plain_type(key_type)) else None
     keys: list[Any] = []
     values: list[npt.NDArray[Any]] = []
     offsets: list[Int64Array] = []
@@ -352,7 +263,9 @@ def read_maps(
         if null_values is not None and rules.null_value == "skip":
             entries, null_values = entries.kept(~null_values), None
         count = len(entries.offsets) - 1
-        keys.append(words.codes(entries.keys) if _is_words(key_type) else entries.keys)
+        if _is_words(entries.keys.type):
+            _positions(entries.keys)
+        keys.append(entries.keys if text else _numbers(entries.keys))
         values.append(_values(entries.values, null_values, rules.fill))
         offsets.append(entries.offsets[1:] + end if offsets else entries.offsets)
         null_maps.append(_mask(entries.null_maps, count))
@@ -362,7 +275,7 @@ def read_maps(
         first += count
         end += len(entries.keys)
     parts = Parts(
-        _keys(keys, key_type, words),
+        Text(pa.chunked_array(keys, type=text)) if text else _joined(keys, np.dtype(np.int64)),
         _joined(values, _dtype(value_type)),
         _joined(offsets or [np.zeros(1, np.int64)], np.dtype(np.int64)),
         np.concatenate(null_maps) if masked else None,
@@ -521,16 +434,18 @@ def _visible(maps: Any) -> _Entries:
         lengths = np.where(_mask(null_maps, len(maps)), 0, sizes)
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
         start, stop = 0, len(child)
-    lengths = np.diff(offsets)
-    if start < 0 or stop > len(child) or offsets[-1] != stop - start or (lengths < 0).any():
+    falls = (offsets[1:] < offsets[:-1]).any()
+    if start < 0 or stop > len(child) or offsets[-1] != stop - start or falls:
         raise ValueError("MapBatch: the offsets of the Arrow column do not fit its entries")
     child = child.slice(start, stop - start)
     # field() heeds the offset of the struct; .keys and .items of a MapArray do not
     entries = _Entries(
         _plain(child.field(0)), _plain(child.field(1)), offsets, _nulls(child), null_maps
     )
-    if null_maps is not None and lengths[null_maps].any():
-        return entries.kept(np.repeat(~null_maps, lengths))
+    if null_maps is not None:
+        lengths = np.diff(offsets)
+        if lengths[null_maps].any():
+            return entries.kept(np.repeat(~null_maps, lengths))
     return entries
 
 
@@ -541,9 +456,9 @@ def _plain(array: Any) -> Any:
             return array.dictionary_decode()
         dictionary = array.dictionary
         if pa.types.is_string_view(dictionary.type):
-            array = pa.DictionaryArray.from_arrays(
-                array.indices, dictionary.cast(pa.large_string())
-            )
+            dictionary = dictionary.cast(pa.large_string())
+        indices = array.indices.cast(pa.int32())
+        array = pa.DictionaryArray.from_arrays(indices, dictionary, safe=False)
         # a dictionary may hold null as a word, or many words that these entries do not use
         if dictionary.null_count or len(dictionary) > len(array):
             array = array.dictionary_decode().dictionary_encode()
@@ -678,16 +593,43 @@ def _dtype(arrow_type: Any) -> np.dtype[Any]:
     return np.dtype(np.float64 if pa.types.is_float64(plain) else np.float32)
 
 
-def _keys(
-    parts: list[Any], key_type: Any, words: _Words
-) -> Int64Array | tuple[Int64Array, tuple[str, ...]] | Text:
-    """Join the keys of the chunks."""
-    if _is_words(key_type):
-        return _joined(parts, np.dtype(np.int64)), words.words()
-    if _is_text(key_type):
-        text = pa.large_string() if pa.types.is_string_view(key_type) else key_type
-        return Text(pa.chunked_array(parts, type=text))
-    return _joined([_numbers(part) for part in parts], np.dtype(np.int64))
+def _are_words(dictionary: Any, vocabulary: Vocabulary) -> bool:
+    """Whether a dictionary is the vocabulary, so that its positions are the columns."""
+    if len(dictionary) != len(vocabulary) or vocabulary.copies is not None:
+        return False
+    return bool(dictionary.cast(pa.large_string()).equals(_word_set(vocabulary)))
+
+
+def _columns(text: Any, vocabulary: Vocabulary) -> Int64Array:
+    """Return the columns of text, -1 where it is no word."""
+    if len(text) < len(vocabulary):  # pyarrow would first hash every word: 100 ns each
+        found = map(vocabulary.columns.get, text.to_pylist(), repeat(-1))
+        return np.fromiter(found, np.int64, len(text))
+    columns = np.empty(len(text), np.int64)
+    start = 0
+    found = pc.index_in(text, value_set=_word_set(vocabulary))
+    for chunk in found.chunks if isinstance(found, pa.ChunkedArray) else [found]:
+        part = columns[start : start + len(chunk)]
+        part[:] = _view(chunk)
+        missing = _nulls(chunk)
+        if missing is not None:
+            # 1.3 ns a key; part[missing] = -1 takes 4.9 where half of the keys are missing
+            part += 1
+            part *= ~missing
+            part -= 1
+        start += len(chunk)
+    return columns
+
+
+@lru_cache(4)
+def _word_set(vocabulary: Vocabulary) -> Any:
+    """Return words as Arrow text, null for one with a lone surrogate: no Arrow text equals it."""
+    words = vocabulary.words
+    try:
+        return pa.array(words, pa.large_string())
+    except UnicodeEncodeError:
+        fit = [None if _SURROGATE.search(word) else word for word in words]
+        return pa.array(fit, pa.large_string())
 
 
 def _joined(parts: list[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

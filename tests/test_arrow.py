@@ -23,14 +23,13 @@ from nbmapops import (  # noqa: E402
     MapBatch,
     UnknownKeyError,
 )
+from nbmapops._vocabulary import Vocabulary  # noqa: E402
 from nbmapops.arrow import (  # noqa: E402
     Parts,
     Text,
     is_column,
-    map_scalar,
     read_column,
     read_maps,
-    word_set,
 )
 
 INT64_MAX = 2**63 - 1
@@ -112,12 +111,7 @@ def column_of(
 
 def keys_of(parts: Parts) -> list[Any]:
     keys: Any = parts.keys
-    if isinstance(keys, Text):
-        keys = keys.to_objects()
-    if isinstance(keys, tuple):
-        codes, words = keys
-        return [words[code] for code in codes]
-    return list(keys.tolist())
+    return list(keys.to_objects() if isinstance(keys, Text) else keys.tolist())
 
 
 def maps_of(parts: Parts) -> list[list[Entry]]:
@@ -213,10 +207,10 @@ def test_empty_columns_of_text(key_type: Any) -> None:
     for column in (array.slice(0, 0), pa.chunked_array([], array.type)):
         parts = read_column(column)
         assert maps_of(parts) == []
-        assert isinstance(parts.keys, Text) == (not pa.types.is_dictionary(key_type))
-        if isinstance(parts.keys, Text):
-            assert parts.keys.columns(["a"]).tolist() == []
-            assert parts.keys.encode()[1] == ()
+        assert isinstance(parts.keys, Text)
+        assert parts.keys.columns(vocabulary("a")).tolist() == []
+        codes, words = parts.keys.encode()
+        assert (codes.tolist(), words) == ([], ())
 
 
 @pytest.mark.parametrize(
@@ -281,29 +275,34 @@ def words_column(indices: list[int], words: list[Any], kind: Any = None) -> Any:
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
-def test_dictionary_keys_are_codes_of_distinct_words(kind: Any) -> None:
+def test_dictionary_keys_stay_codes_of_words(kind: Any) -> None:
     column = words_column([1, 0, 2, 1], ["a", "b", "a"], kind)
     parts = read_column(column)
-    assert isinstance(parts.keys, tuple)
-    codes, words = parts.keys
+    assert isinstance(parts.keys, Text)
+    codes, words = parts.keys.encode()
     assert codes.dtype == np.int64
-    assert len(set(words)) == len(words)
+    assert (codes.tolist(), words) == ([1, 0, 2, 1], ("a", "b", "a"))
     assert keys_of(parts) == ["b", "a", "a", "b"]
+    assert keys_of(parts._replace(keys=parts.keys[1:2])) == ["a"]
+    assert parts.keys[1:2].columns(vocabulary("b", "a")).tolist() == [1]
 
 
 def test_dictionaries_of_chunks_are_joined() -> None:
     chunks = [words_column([0, 1], ["a", "b"]), words_column([0, 1], ["b", "c"])]
     parts = read_column(pa.chunked_array([*chunks, chunks[1].slice(1)]))
     assert keys_of(parts) == ["a", "b", "b", "c", "c"]
-    assert isinstance(parts.keys, tuple)
-    assert parts.keys[1] == ("a", "b", "c")
+    assert isinstance(parts.keys, Text)
+    assert parts.keys.encode()[1] == ("a", "b", "c")
+    for words in ("ab", "bc", "cab", "c", "abc"):
+        columns = [words.find(key) for key in "abbcc"]
+        assert parts.keys.columns(vocabulary(*words)).tolist() == columns
 
 
 def test_unused_words_of_a_large_dictionary_are_not_read() -> None:
     column = words_column([0, 1, 99], [f"word{i}" for i in range(100)])
     parts = read_column(column.slice(1))
-    assert isinstance(parts.keys, tuple)
-    assert parts.keys[1] == ("word1", "word99")
+    assert isinstance(parts.keys, Text)
+    assert parts.keys.encode()[1] == ("word1", "word99")
 
 
 def test_a_null_word_is_a_null_key_where_it_is_used() -> None:
@@ -635,24 +634,37 @@ def test_fills_are_exact(value_type: Any, fills: list[Any]) -> None:
 # -- text keys ----------------------------------------------------------------------------------
 
 
+def vocabulary(*words: str) -> Vocabulary:
+    return Vocabulary.from_words(words, "string", repeats=True)
+
+
 def text_of(chunks: list[list[str]], kind: Any = None) -> Text:
     return Text(pa.chunked_array(chunks, type=kind or pa.string()))
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
-def test_text_keys_are_looked_up(kind: Any) -> None:
+@pytest.mark.parametrize("more", [0, 10])  # a vocabulary of more words than there are keys
+def test_text_keys_are_looked_up(kind: Any, more: int) -> None:
     text = text_of([["b", "x"], [], ["a", "b", "", "a"]], kind)
-    for words in (("a", "b", "", "b"), ["a", "b", ""], word_set(["a", "b", ""])):
-        columns = text.columns(words)
+    others = [str(number) for number in range(more)]
+    for words in (["a", "b", "", "b"], ["a", "b", ""]):
+        columns = text.columns(vocabulary(*words, *others))
         assert columns.dtype == np.int64
         assert columns.tolist() == [1, -1, 0, 1, 2, 0]
-    assert text.columns(()).tolist() == [-1] * 6
-    assert text[1:3].columns(["a"]).tolist() == [-1, 0]
+    assert text.columns(vocabulary()).tolist() == [-1] * 6
+    assert text[1:3].columns(vocabulary("a")).tolist() == [-1, 0]
 
 
-def test_words_that_are_no_unicode_stand_for_nothing() -> None:
+def test_few_text_keys_do_not_wait_for_a_large_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbmapops.arrow._word_set", None)
+    text = text_of([["b", "x"]])
+    assert text.columns(vocabulary("a", "b", "c")).tolist() == [1, -1]
+
+
+@pytest.mark.parametrize("words", [["\ud800", "b", "a\udfff", "é"], ["\ud800", "b"]])
+def test_words_that_are_no_unicode_stand_for_nothing(words: list[str]) -> None:
     text = text_of([["a", "b"]])
-    assert text.columns(["\ud800", "b", "a\udfff", "é"]).tolist() == [-1, 1]
+    assert text.columns(vocabulary(*words)).tolist() == [-1, 1]
 
 
 def test_text_keys_are_sliced_without_copy() -> None:
@@ -667,11 +679,8 @@ def test_text_keys_are_sliced_without_copy() -> None:
         text[::2]
 
 
-def test_text_keys_are_taken_and_encoded() -> None:
+def test_text_keys_are_encoded() -> None:
     text = text_of([["b", "a"], ["a", "c"]])
-    assert text.take([3, 0, 0]) == ["c", "b", "b"]
-    assert text.take(np.array([], np.int64)) == []
-    assert text.take(np.arange(4000) % 4) == ["b", "a", "a", "c"] * 1000
     codes, words = text.encode()
     assert codes.dtype == np.int64
     assert (codes.tolist(), words) == ([0, 1, 1, 2], ("b", "a", "c"))
@@ -685,7 +694,8 @@ def test_text_keys_are_taken_and_encoded() -> None:
 def test_any_text_keys(chunks: list[list[str]], words: list[str]) -> None:
     text, keys = text_of(chunks), [key for chunk in chunks for key in chunk]
     known = {word: len(words) - 1 - i for i, word in enumerate(reversed(words))}
-    assert text.columns(words).tolist() == [known.get(key, -1) for key in keys]
+    columns = text.columns(vocabulary(*words))
+    assert columns.tolist() == [known.get(key, -1) for key in keys]
     codes, distinct = text.encode()
     assert [distinct[code] for code in codes] == keys
     assert distinct == tuple(dict.fromkeys(keys))
@@ -696,25 +706,22 @@ def test_any_text_keys(chunks: list[list[str]], words: list[str]) -> None:
 
 def test_map_scalars() -> None:
     column = column_of([[(9, 9.0)], [(1, 5.0), (1, 6.0)], []], value_type=pa.float32())
-    entries = map_scalar(column[1])
-    assert entries == [(1, 5.0), (1, 6.0)]
-    assert [type(value) for _, value in entries] == [np.float32] * 2
-    assert [type(key) for key, _ in entries] == [int] * 2
-    assert map_scalar(column[2]) == []
-    assert map_scalar(pa.chunked_array([column])[0]) == [(9, 9.0)]
+    parts = read_column(column[1])
+    assert maps_of(parts) == [[(1, 5.0), (1, 6.0)]]
+    assert parts.values.dtype == np.float32
+    assert maps_of(read_column(column[2])) == [[]]
+    assert maps_of(read_column(pa.chunked_array([column])[0])) == [[(9, 9.0)]]
     for kind in (pa.string(), pa.string_view(), pa.dictionary("int8", pa.string())):
         scalar = column_of([[("a", 1), ("b", 2)]], kind, pa.int8(), junk=MUCH_JUNK)[0]
-        assert map_scalar(scalar) == [("a", 1), ("b", 2)]
-    for obj in (None, {1: 2}, pa.scalar(1), column):
-        assert map_scalar(obj) is None
+        assert maps_of(read_column(scalar)) == [[("a", 1), ("b", 2)]]
 
 
 def test_null_map_scalars() -> None:
     column = column_of([None, [(1, None)]])
     with pytest.raises(ValueError, match=r"^MapBatch: map 0 is null"):
-        map_scalar(column[0])
+        read_column(column[0])
     with pytest.raises(ValueError, match=r"^MapBatch: map 0: the value of key 1 is null"):
-        map_scalar(column[1])
+        read_column(column[1])
     parts = read_column(column[0], null_map="empty")
     assert (maps_of(parts), nulls_of(parts)) == ([[]], [True])
 
@@ -816,7 +823,8 @@ def test_parquet(tmp_path: Any, store_schema: bool, read_dictionary: bool) -> No
     column = parquet.read_table(path, read_dictionary=columns)["m"]
     parts = read_column(column, null_map="empty")
     assert maps_of(parts) == [row or [] for row in ROWS] * 3
-    assert isinstance(parts.keys, tuple if read_dictionary else Text)
+    assert isinstance(parts.keys, Text)
+    assert pa.types.is_dictionary(parts.keys._data.type) == read_dictionary
 
 
 def test_parquet_as_spark_writes_it(tmp_path: Any) -> None:
