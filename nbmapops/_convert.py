@@ -12,7 +12,6 @@ import os
 import re
 import sys
 import tempfile
-import time
 import zipfile
 from collections import Counter
 from contextlib import ExitStack, contextmanager
@@ -24,7 +23,7 @@ import numpy as np
 from nbmapops import DictVectorizer, MapBatch, kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Self
 
 KeyType: TypeAlias = Literal["string", "int64"]
@@ -145,7 +144,7 @@ class _JsonLines:
             else:
                 stream = stack.enter_context(Path(self._source).open("rb"))
                 size = os.fstat(stream.fileno()).st_size
-            progress = _Progress(stack, what, size)
+            progress = stack.enter_context(_progress(what, size, "B"))
             first = 0
             while lines := stream.readlines(_CHUNK_BYTES):
                 if first == 0:
@@ -155,7 +154,7 @@ class _JsonLines:
                     batch = MapBatch.from_dicts(maps, key_type=self._key_type)
                 yield batch
                 first += len(lines)
-                progress.add(sum(map(len, lines)))
+                progress(sum(map(len, lines)))
 
     def _map(self, line: bytes, number: int) -> dict[Any, Any]:
         try:
@@ -233,7 +232,8 @@ class _Parquet:
     def chunks(self, what: str) -> Iterator[MapBatch]:
         with ExitStack() as stack:
             stack.enter_context(self._readable())
-            progress = _Progress(stack, what, self._file.metadata.num_rows)
+            total = self._file.metadata.num_rows
+            progress = stack.enter_context(_progress(what, total, " maps"))
             first = 0
             for rows in self._file.iter_batches(batch_size=_CHUNK_ROWS, columns=[self._column]):
                 maps = rows.column(0)
@@ -247,7 +247,7 @@ class _Parquet:
                     raise InputError(f"{self._source}: the values of {self._column!r} are text")
                 yield batch
                 first += len(rows)
-                progress.add(len(rows))
+                progress(len(rows))
 
     @contextmanager
     def _readable(self) -> Iterator[Any]:
@@ -493,27 +493,16 @@ def _write_array(
 
 
 # ---------------------------------------------------------------------------------- progress
-class _Progress:
-    """A line on the terminal for work that takes more than two seconds; else silent."""
-
-    def __init__(self, stack: ExitStack, what: str, total: int | None) -> None:
-        self._what = what
-        self._total = total
-        self._done = 0
-        self._next = time.monotonic() + 2
-        self._shown = False
-        stack.callback(self._clear)
-
-    def add(self, amount: int) -> None:
-        """Note that this much more is done, in the unit of the total."""
-        self._done += amount
-        if time.monotonic() < self._next or not sys.stderr.isatty():
-            return
-        self._next = time.monotonic() + 0.2
-        self._shown = True
-        share = f"{self._done / self._total:.0%}" if self._total else f"{self._done / 1e6:,.0f} MB"
-        print(f"\r{self._what}: {share}\033[K", end="", file=sys.stderr, flush=True)
-
-    def _clear(self) -> None:
-        if self._shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+@contextmanager
+def _progress(what: str, total: int | None, unit: str) -> Iterator[Callable[[int], object]]:
+    """Show on a terminal how far a longer run is, with tqdm (extra ``[progress]``)."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield lambda _: None
+        return
+    # disable=None: only on a terminal
+    with tqdm(
+        desc=what, total=total, unit=unit, unit_scale=True, delay=2, leave=False, disable=None
+    ) as bar:
+        yield bar.update
