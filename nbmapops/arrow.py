@@ -180,9 +180,11 @@ class _Entries(NamedTuple):
 
 def is_column(obj: object) -> bool:
     """Whether an object is Arrow data (a pandas Series: only with an Arrow dtype)."""
+    if hasattr(getattr(obj, "dtype", None), "pyarrow_dtype"):
+        return True
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(obj, pandas.Series):
-        return hasattr(obj.dtype, "pyarrow_dtype")
+        return False
     exports = hasattr(obj, "__arrow_c_stream__") or hasattr(obj, "__arrow_c_array__")
     return exports or isinstance(obj, pa.MapScalar)
 

@@ -944,7 +944,9 @@ def test_columns_of_other_libraries_go_straight_in(library: str) -> None:
         if hasattr(module, "Map"):
             check_vectorizer(module.from_arrow(array), maps, [7, 9])
     elif library == "pandas":
-        check_vectorizer(module.Series(module.arrays.ArrowExtensionArray(array)), maps, [7, 9])
+        series = module.Series(module.arrays.ArrowExtensionArray(array))
+        for column in (series, series.array):  # in pandas 2.2 neither exports Arrow data
+            check_vectorizer(column, maps, [7, 9])
     elif library == "duckdb":
         table = pa.table({"m": array})
         with module.connect() as connection:

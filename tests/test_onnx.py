@@ -297,6 +297,7 @@ def test_models_of_skl2onnx(estimator: str, *, zipmap: bool) -> None:
         pipeline,
         initial_types=[("x", DictionaryType(StringTensorType([1]), FloatTensorType([1])))],
         options={id(pipeline): {"zipmap": zipmap}},
+        target_opset={"": 18, "ai.onnx.ml": 3},  # known to the oldest runtime, too
     )
     labels, scores = MapSession(model).run(None, {"x": maps})
     theirs = onnxruntime.InferenceSession(model.SerializeToString())
