@@ -1,20 +1,28 @@
 """Reports P01 to P25: what users of other libraries ran into, with the result that is right.
 
-Each is a public report about turning dicts into matrices. What concerns only an adapter (P20 and
-P21 in Arrow, P03 and P08 in the drop-in for scikit-learn) is tested with the adapter.
+Each is a public report about turning dicts into matrices, and is tested through every entry point
+that it concerns; what only scikit-learn's interface has (one-hot text, P03, P08, P13 and P17) with
+the drop-in, in test_sklearn.py.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import io
+import json
 import math
 import pickle
+import tempfile
 import tracemalloc
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from nbmapops import CastMap, DictVectorizer, MapBatch, UnknownKeyError
+from nbmapops.__main__ import main
 
 from .conftest import WITHOUT_JIT
 from .forms import WAYS, WITH_PANDAS, WITH_SCIPY, way
@@ -23,14 +31,16 @@ from .reference import INT64_MAX, INT64_MIN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+WITH_ONNX = importlib.util.find_spec("onnx") is not None
 needs_scipy = pytest.mark.skipif(not WITH_SCIPY, reason="csr needs scipy")
 
 
-def vec(maps: list[Any], words: list[Any], **attributes: Any) -> Any:
-    """Rows by every way that takes these maps; they are all the same."""
-    kind = "string" if words and isinstance(words[0], str) else "int64"
-    attributes[f"{kind}_vocabulary"] = words
-    op = DictVectorizer(**attributes)
+# ------------------------------------------------------------------------- entry points
+def vec(maps: list[Any], words: list[Any], *, sparse: bool = False, **attributes: Any) -> Any:
+    """Rows by every way of the operator that takes these maps; they are all the same."""
+    op = operator_of(words, **attributes)
+    if sparse:
+        return op.csr(maps)
     rows = op(maps)
     batch = MapBatch.from_dicts(maps)
     others = [op(iter(maps)), op(tuple(maps)), op(batch), op(maps, threads=2)]
@@ -44,6 +54,168 @@ def vec(maps: list[Any], words: list[Any], **attributes: Any) -> Any:
     return rows
 
 
+def operator_of(words: list[Any], **attributes: Any) -> DictVectorizer:
+    attributes[f"{kind_of(words)}_vocabulary"] = words
+    return DictVectorizer(**attributes)
+
+
+def kind_of(words: list[Any]) -> str:
+    return "string" if words and isinstance(words[0], str) else "int64"
+
+
+def value_kind_of(maps: list[Any]) -> str:
+    """The ONNX name of the type of the values, or "double" where they have none."""
+    try:
+        char = MapBatch.from_dicts(maps).values.dtype.char
+    except (TypeError, OverflowError):
+        return "double"
+    return {"f": "float", "d": "double", "l": "int64", "O": "string"}[char]
+
+
+def by_arrow(maps: list[Any], words: list[Any], *, sparse: bool = False, **attributes: Any) -> Any:
+    """Columns of plain and of dictionary-encoded keys; the operator, and csr."""
+    pa = pytest.importorskip("pyarrow")
+    op = operator_of(words, **attributes)
+    keys = pa.string() if kind_of(words) == "string" else pa.int64()
+    kind = value_kind_of(maps)
+    values = getattr(pa, {"float": "float32", "double": "float64"}.get(kind, kind))()
+    given = [value for each in maps for value in each.values()]
+    if all(isinstance(value, bool | np.bool_) for value in given):
+        values = pa.bool_()
+    elif kind == "double":  # which pyarrow does not make of bool
+        maps = [{k: v if v is None else float(v) for k, v in each.items()} for each in maps]
+    column = pa.array([list(each.items()) for each in maps], pa.map_(keys, values))
+    coded = pa.MapArray.from_arrays(column.offsets, column.keys.dictionary_encode(), column.items)
+    if sparse:
+        return op.csr(coded)
+    rows = op(column)
+    others = [
+        op(coded),
+        op(pa.chunked_array([column[:1], column[1:]])),
+        op(MapBatch.from_arrow(coded)),
+    ]
+    others += [np.array([op(scalar) for scalar in column], rows.dtype).reshape(rows.shape)]
+    if WITH_SCIPY and rows.dtype != object:
+        others += [op.csr(column).toarray(), op.csr(coded).toarray()]
+    for other in others:
+        assert other.dtype == rows.dtype
+        assert other.tolist() == rows.tolist()
+    return rows
+
+
+def by_sklearn(
+    maps: list[Any], words: list[Any], *, dtype: Any = None, handle_unknown: str = "error"
+) -> Any:
+    """The drop-in, fitted to these words; some maps, and as many as go through the walk."""
+    module = pytest.importorskip("nbmapops.sklearn", exc_type=ImportError)
+    types = {"float": np.float32, "double": np.float64, "int64": np.int64}
+    estimator = module.DictVectorizer(
+        dtype=types[dtype or value_kind_of(maps)], sort=False, handle_unknown=handle_unknown
+    ).fit([dict.fromkeys(words, 0)])
+    rows = estimator.transform(maps).toarray()
+    assert estimator.transform(maps * 20).toarray().tolist() == rows.tolist() * 20
+    return rows
+
+
+def by_session(
+    maps: list[Any], words: list[Any], *, dtype: str | None = None, **options: Any
+) -> Any:
+    """A model that is this operator."""
+    pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    from nbmapops.onnx import MapSession
+
+    key, value = kind_of(words), dtype or value_kind_of(maps)
+    types = {"float": TensorProto.FLOAT, "double": TensorProto.DOUBLE}
+    key_type, value_type = (types.get(k) or getattr(TensorProto, k.upper()) for k in (key, value))
+    vocabulary: dict[str, Any] = {f"{key}_vocabulary": words}
+    node = helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", **vocabulary)
+    maps_type = helper.make_map_type_proto(key_type, helper.make_tensor_type_proto(value_type, []))
+    graph = helper.make_graph(
+        [node], "g", [helper.make_value_info("x", maps_type)],
+        [helper.make_tensor_value_info("y", value_type, None)],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 1)])
+    session = MapSession(model, **{"semantics": "strict", **options})
+    rows = session.run(None, {"x": maps})[0]
+    if isinstance(maps, list):
+        assert session.run(None, {"x": iter(maps)})[0].tolist() == rows.tolist()
+    return rows
+
+
+def by_dask(maps: list[Any], words: list[Any], *, sparse: bool = False, **attributes: Any) -> Any:
+    """A bag of two partitions."""
+    pytest.importorskip("dask.array")
+    bag: Any = pytest.importorskip("dask.bag")
+    import nbmapops.dask
+
+    op = operator_of(words, **{"dtype": value_kind_of(maps), **attributes})
+    bag = bag.from_sequence(maps, npartitions=2)
+    rows = nbmapops.dask.dense(op, bag).compute(scheduler="sync")
+    if WITH_SCIPY and rows.dtype != object:
+        matrix = nbmapops.dask.csr(op, bag).compute(scheduler="sync")
+        assert matrix.toarray().tolist() == rows.tolist()
+        if sparse:
+            return matrix
+    return rows
+
+
+def by_command(
+    maps: list[Any], words: list[Any], *, handle_unknown: str = "error", sparse: bool = False
+) -> Any:
+    """A file of JSON lines, and what the command makes of it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lines = [json.dumps(each, default=lambda scalar: scalar.item()) for each in maps]
+        (folder / "maps.jsonl").write_text("\n".join(lines))
+        (folder / "words.json").write_text(json.dumps(words))
+        target = folder / ("x.npz" if sparse else "x.npy")
+        options = [f"--handle-unknown={handle_unknown}", *([] if sparse else ["--dense"])]
+        if kind_of(words) == "int64":
+            options.append("--key-type=int64")
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            code = main(
+                [
+                    str(folder / "maps.jsonl"),
+                    "--vocabulary",
+                    str(folder / "words.json"),
+                    "-o",
+                    str(target),
+                    *options,
+                ]
+            )
+        if code:
+            raise Refused(said.getvalue())
+        if not sparse:
+            return np.load(target)
+        from scipy.sparse import load_npz
+
+        return load_npz(target)
+
+
+class Refused(Exception):
+    """What the command says where it fails."""
+
+
+ENTRIES: dict[str, Any] = {
+    "operator": vec,
+    "Arrow": by_arrow,
+    "scikit-learn": by_sklearn,
+    "MapSession": by_session,
+    "dask": by_dask,
+    "command": by_command,
+}
+Errors = TypeError, ValueError, UnknownKeyError, Refused
+
+
+def entries(*without: str) -> pytest.MarkDecorator:
+    """Run a test with each entry point that its report concerns."""
+    names = [name for name in ENTRIES if name not in without]
+    return pytest.mark.parametrize("rows_of", [ENTRIES[name] for name in names], ids=names)
+
+
+# ------------------------------------------------------------------------- the reports
 @needs_scipy
 def test_p01_index_arrays_are_int32_where_they_fit() -> None:
     maps = [{"a": 1, "b": 2}, {"a": 2, "c": 3}]
@@ -53,6 +225,16 @@ def test_p01_index_arrays_are_int32_where_they_fit() -> None:
         assert matrix.indices.tolist() == [0, 1, 0, 2]
         assert matrix.indptr.tolist() == [0, 2, 4]
         assert matrix.indices.dtype == matrix.indptr.dtype == np.int32
+
+
+@needs_scipy
+@entries("MapSession", "scikit-learn")  # the one has dense results, the other has its own test
+def test_p01_index_arrays_are_int32_by_every_way(rows_of: Any) -> None:
+    matrix = rows_of([{"a": 1, "b": 2}, {"a": 2, "c": 3}], ["a", "b", "c"], sparse=True)
+    assert matrix.data.tolist() == [1, 2, 2, 3]
+    assert matrix.indices.tolist() == [0, 1, 0, 2]
+    assert matrix.indptr.tolist() == [0, 2, 4]
+    assert matrix.indices.dtype == matrix.indptr.dtype == np.int32
 
 
 @needs_scipy
@@ -98,6 +280,12 @@ def test_p03_number_that_is_text_once_is_an_error() -> None:
                     call(maps)
 
 
+@entries("Arrow", "scikit-learn")
+def test_p03_by_every_way(rows_of: Any) -> None:
+    with pytest.raises(Errors, match=r"(map \d|jsonl:2): key 'y': .*0\.5.* number"):
+        rows_of([{"x": 0.5, "y": 0.25}, {"x": 0.75, "y": "0.5"}], ["x", "y"])
+
+
 @needs_scipy
 def test_p04_false_and_0_come_back_from_sparse() -> None:
     op = DictVectorizer(string_vocabulary=["k", "on"])
@@ -107,9 +295,10 @@ def test_p04_false_and_0_come_back_from_sparse() -> None:
     assert op.inverse(op(maps)).to_dicts() == [{"k": 3, "on": 1}, {"k": 4}]
 
 
-def test_p05_all_forms_give_the_same_numbers() -> None:
+@entries()
+def test_p05_all_forms_give_the_same_numbers(rows_of: Any) -> None:
     maps = [{"t=p": 1.0, "u": 3.0}, {"n": 9.0}, {}]
-    rows = vec(maps, ["n", "t=p", "t=q"], handle_unknown="ignore")
+    rows = rows_of(maps, ["n", "t=p", "t=q"], handle_unknown="ignore")
 
     assert rows.tolist() == [[0.0, 1.0, 0.0], [9.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
 
@@ -127,8 +316,19 @@ def test_p06_unsupported_values_are_named_alike_by_learning_and_by_use() -> None
     assert pickle.dumps(op) == before
 
 
-def test_p07_whole_numbers_are_amounts() -> None:
-    assert vec([{"c": 1}, {"c": 5}, {"c": 3}], ["c"]).tolist() == [[1], [5], [3]]
+@entries("Arrow", "command")  # which cannot hold such values
+def test_p06_by_every_way(rows_of: Any) -> None:
+    for maps in ([{"a": 1, "f": object()}], [{"f": object()}]):
+        with pytest.raises(TypeError, match=r"'f'.*object|object.* f: "):
+            rows_of(maps, ["a", "f"])
+
+
+@entries()
+def test_p07_whole_numbers_stay_amounts(rows_of: Any) -> None:
+    assert rows_of([{"c": 1}, {"c": 5}, {"c": 3}], ["c"]).tolist() == [[1], [5], [3]]
+
+
+def test_p07_whole_numbers_become_categories_in_one_line() -> None:
     # Categories: one line makes them words.
     maps = [{f"c={m['c']}": 1} for m in ({"c": 1}, {"c": 5}, {"c": 3})]
     op = DictVectorizer.from_maps(maps)
@@ -141,6 +341,12 @@ def test_p08_several_values_for_one_key_are_an_error_here() -> None:
         DictVectorizer.from_maps([{"t": ["p", "q", "p"], "n": 7}, {"n": 9}])
 
 
+@entries("Arrow", "scikit-learn")
+def test_p08_by_every_way(rows_of: Any) -> None:
+    with pytest.raises(Errors, match=r"(map \d|jsonl:1): key 't': .*p.*q.*p"):
+        rows_of([{"t": ["p", "q", "p"], "n": 7}, {"n": 9}], ["n", "t"])
+
+
 @pytest.mark.skipif(not WITH_PANDAS, reason="needs pandas")
 def test_p09_frame_instead_of_records() -> None:
     pd: Any = pytest.importorskip("pandas")
@@ -148,6 +354,14 @@ def test_p09_frame_instead_of_records() -> None:
     op = DictVectorizer(string_vocabulary=["a", "b"])
     with pytest.raises(TypeError, match=r'df\.to_dict\("records"\)'):
         op(frame)
+    calls: list[Any] = [op.csr, op.unknown, DictVectorizer.from_maps, MapBatch.from_dicts]
+    calls += [
+        lambda frame: by_sklearn(frame, ["a", "b"]),
+        lambda frame: by_session(frame, ["a", "b"]),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r'df\.to_dict\("records"\)'):
+            call(frame)
     assert op(frame.to_dict("records")).tolist() == [[1, 3], [2, 4]]
     assert op(pd.Series([{"a": 1}, {"b": 2}], index=[7, 9])).tolist() == [[1, 0], [0, 2]]
 
@@ -159,6 +373,7 @@ def test_p10_columns_never_move_when_words_are_added() -> None:
     assert op(first).tolist() == [[1, 2, 0], [3, 0, 4]]
 
     _, unknown = op.unknown(second)
+    assert unknown.tolist() == ["new"]
     wider = DictVectorizer(string_vocabulary=[*op.vocabulary, *dict.fromkeys(unknown.tolist())])
 
     assert wider.vocabulary == ("f", "b", "z", "new")
@@ -232,6 +447,18 @@ def test_p13_none_is_never_a_silent_nan() -> None:
             call(maps)
 
 
+@entries("scikit-learn")
+def test_p13_by_every_way(rows_of: Any) -> None:
+    with pytest.raises(Errors, match=r"(map 0|jsonl:1): .*key 'prev'.*([Nn]one|null)"):
+        rows_of([{"prev": None, "w": 1.0}, {"prev": 2.0, "w": 1.0}], ["prev", "w"])
+
+
+@entries()
+def test_p14_width_is_that_of_the_vocabulary(rows_of: Any) -> None:
+    rows = rows_of([{"g=a": 1}, {"g=d": 1}], ["g=a", "g=b", "g=c"], handle_unknown="ignore")
+    assert rows.tolist() == [[1, 0, 0], [0, 0, 0]]
+
+
 def test_p14_train_and_test_have_one_width() -> None:
     train = DictVectorizer.from_maps([{"g=a": 1}, {"g=b": 1}, {"g=c": 1}], handle_unknown="ignore")
     test = [{"g=a": 1}, {"g=d": 1}]
@@ -243,11 +470,14 @@ def test_p14_train_and_test_have_one_width() -> None:
     assert by_hand == train
 
 
+@entries()
+def test_p15_no_columns_cancel(rows_of: Any) -> None:
+    maps = [{"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0}]
+    assert rows_of(maps, ["a", "b", "c", "d"]).tolist() == [[1.0] * 4]
+
+
 def test_p15_index_compares_whole_keys() -> None:
     """Keys that meet a word in its slot are still not that word."""
-    assert vec([{"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0}], ["a", "b", "c", "d"]).tolist() == [
-        [1.0, 1.0, 1.0, 1.0]
-    ]
     rng = np.random.default_rng(0)
     count = 300 if WITHOUT_JIT else 200_000
     for words in (
@@ -261,34 +491,52 @@ def test_p15_index_compares_whole_keys() -> None:
         assert absent.tolist() == keys.tolist()
 
 
-def test_p16_two_maps_and_one_map() -> None:
+@entries()
+@pytest.mark.parametrize("one", [1.0, 1])
+def test_p16_plain_maps_keep_their_type(rows_of: Any, one: Any) -> None:
+    maps = [{"s": one, "r": 2 * one}, {"s": 3 * one, "t": one}]
+    rows = rows_of(maps, ["r", "s", "t"])
+    assert rows.tolist() == [[2, 1, 0], [0, 3, 1]]
+    assert rows.dtype == type(one)
+
+
+@entries("command")  # which has no option for it
+def test_p16_float32_on_request(rows_of: Any) -> None:
     maps = [{"s": 1.0, "r": 2.0}, {"s": 3.0, "t": 1.0}]
-    op = DictVectorizer(string_vocabulary=["r", "s", "t"], dtype="float")
-
-    assert op(maps).tolist() == [[2.0, 1.0, 0.0], [0.0, 3.0, 1.0]]
-    assert op(maps).dtype == np.float32
-    assert op(maps[0]).tolist() == [2.0, 1.0, 0.0]
-    assert vec([{"s": 1, "r": 2}], ["r", "s", "t"]).dtype == np.int64
-    assert vec(maps, ["r", "s", "t"]).dtype == np.float64
+    rows = rows_of(maps, ["r", "s", "t"], dtype="float")
+    assert rows.tolist() == [[2.0, 1.0, 0.0], [0.0, 3.0, 1.0]]
+    assert rows.dtype == np.float32
 
 
-def test_p17_integer_keys_with_text_values() -> None:
+@entries("scikit-learn", "command")
+@pytest.mark.parametrize("semantics", ["strict", "onnxruntime"])
+def test_p17_integer_keys_with_text_values(rows_of: Any, semantics: str) -> None:
     maps = [{0: "p", 3: "q"}, {1: "r"}]
-    for semantics in ("strict", "onnxruntime"):
-        rows = vec(maps, [0, 1, 2, 3], semantics=semantics)
-        assert rows.tolist() == [["p", "", "", "q"], ["", "r", "", ""]]
-        assert rows.dtype == object
+    rows = rows_of(maps, [0, 1, 2, 3], semantics=semantics)
+    assert rows.tolist() == [["p", "", "", "q"], ["", "r", "", ""]]
+    assert rows.dtype == object
 
 
-def test_p18_booleans_are_numbers() -> None:
-    for true, false in ((True, False), (np.True_, np.False_)):
-        maps: list[dict[str, Any]] = [{"u": true, "v": false}, {"u": false}]
-        for dtype, expected in ((None, np.int64), ("float", np.float32), ("double", np.float64)):
-            rows = vec(maps, ["u", "v"], dtype=dtype)
+@entries()
+@pytest.mark.parametrize(("true", "false"), [(True, False), (np.True_, np.False_)])
+def test_p18_booleans_are_numbers(rows_of: Any, true: Any, false: Any) -> None:
+    rows = rows_of([{"u": true, "v": false}, {"u": false}], ["u", "v"])
+    assert rows.tolist() == [[1, 0], [0, 0]]
+    assert rows.dtype == np.int64
+    assert rows_of([{"u": true, "v": 0.5}], ["u", "v"]).tolist() == [[1.0, 0.5]]
+    if rows_of is not by_command:
+        for dtype, expected in (("float", np.float32), ("double", np.float64)):
+            rows = rows_of([{"u": true, "v": false}, {"u": false}], ["u", "v"], dtype=dtype)
             assert rows.tolist() == [[1, 0], [0, 0]]
             assert rows.dtype == expected
-    mixed = vec([{"u": True, "v": 0.5}], ["u", "v"])
-    assert mixed.tolist() == [[1.0, 0.5]]
+
+
+@entries()
+def test_p19_by_every_way(rows_of: Any) -> None:
+    maps = [{"x": 1}, {"z": 1}]
+    with pytest.raises(Errors, match=r"(map \d|jsonl:2).*'z'"):
+        rows_of(maps, ["x", "y"])
+    assert rows_of(maps, ["x", "y"], handle_unknown="ignore").tolist() == [[1, 0], [0, 0]]
 
 
 def test_p19_unseen_key_is_an_error_or_reported() -> None:
@@ -325,13 +573,70 @@ def test_p20_slices_count_from_their_own_start() -> None:
         op(keys, values, batch.offsets[7:])
 
 
-def test_p22_keys_that_appear_late_are_learned() -> None:
+def test_p20_sliced_columns() -> None:
+    pa = pytest.importorskip("pyarrow")
+    whole = pa.array([[(k, float(k))] for k in range(10)], pa.map_(pa.int64(), pa.float64()))
+    op = DictVectorizer(int64_vocabulary=list(range(10)))
+    expected = np.zeros((3, 10))
+    expected[[0, 1, 2], [7, 8, 9]] = [7, 8, 9]
+    calls: list[Any] = [op, lambda column: op(MapBatch.from_arrow(column))]
+    calls += [lambda column: by_session(column, list(range(10)))] if WITH_ONNX else []
+    calls += [lambda column: op.csr(column).toarray()] if WITH_SCIPY else []
+    for call in calls:
+        for column in (whole[7:], pa.chunked_array([whole[7:8], whole[8:]])):
+            assert call(column).tolist() == expected.tolist()
+        assert call(whole[7:7]).shape == (0, 10)
+    assert DictVectorizer.from_maps(whole[7:]).vocabulary.tolist() == [7, 8, 9]
+
+
+def test_p21_null_maps_are_not_empty_maps() -> None:
+    pa = pytest.importorskip("pyarrow")
+    maps = [[("a", 1)], [], None, [("b", None)]]
+    column = pa.array(maps, pa.map_(pa.string(), pa.int64()))
+    op = DictVectorizer(string_vocabulary=["a", "b"])
+    calls: list[Any] = [op, op.csr, op.unknown, DictVectorizer.from_maps, MapBatch.from_arrow]
+    calls += [lambda column: by_session(column, ["a", "b"])] if WITH_ONNX else []
+    for call in calls:
+        with pytest.raises(ValueError, match="map 2 is null"):
+            call(column)
+        with pytest.raises(ValueError, match="map 0: the value of key 'b' is null"):
+            call(column[3:])
+    batch = MapBatch.from_arrow(column, null_map="empty", null_value="skip")
+    assert op(batch).tolist() == [[1, 0], [0, 0], [0, 0], [0, 0]]
+    assert batch.null_maps is not None
+    assert batch.null_maps.tolist() == [False, False, True, False]
+    with pytest.raises(pa.ArrowInvalid, match="NULL"):
+        pa.MapArray.from_arrays([0, 1], pa.array([None], pa.string()), pa.array([1]))
+
+
+def test_p22_keys_that_appear_late_are_learned(tmp_path: Path) -> None:
     maps = [{"a": 1}] * 100 + [{"a": 1, "c": 3}]
-    for source in (maps, iter(maps)):
+    sources: list[Any] = [maps, iter(maps), MapBatch.from_dicts(maps)]
+    with contextlib.suppress(ImportError):
+        import pyarrow as pa
+
+        column = [list(each.items()) for each in maps]
+        sources.append(pa.array(column, pa.map_(pa.string(), pa.int64())))
+    for source in sources:
         assert DictVectorizer.from_maps(source).vocabulary == ("a", "c")
+    with contextlib.suppress(ImportError):
+        import dask.bag
+
+        import nbmapops.dask
+
+        bag: Any = dask.bag.from_sequence(maps, npartitions=5)  # type: ignore[no-untyped-call]
+        assert nbmapops.dask.from_maps(bag).vocabulary == ("a", "c")
+    with contextlib.suppress(ImportError):
+        import nbmapops.sklearn
+
+        estimator = nbmapops.sklearn.DictVectorizer(sparse=False)
+        assert estimator.fit_transform(maps)[-1].tolist() == [1, 3]
     rows = DictVectorizer.from_maps(maps)(maps)
     assert rows.shape == (101, 2)
     assert rows[-1].tolist() == [1, 3]
+    (tmp_path / "maps.jsonl").write_text("\n".join(map(json.dumps, maps)))
+    assert main([str(tmp_path / "maps.jsonl"), "--dense"]) == 0
+    assert np.load(tmp_path / "maps.npy").tolist() == rows.tolist()
 
 
 @needs_scipy
@@ -353,14 +658,26 @@ def test_p23_memory_follows_the_entries() -> None:
             assert peak < maps * columns * 8 / 20
 
 
-def test_p24_large_integers_keep_their_digits() -> None:
-    maps = [{"id": 9007199254740993}, {"z": 1}]
-    rows = vec(maps, ["id", "z"])
+@entries()
+def test_p24_large_integers_keep_their_digits(rows_of: Any) -> None:
+    rows = rows_of([{"id": 9007199254740993}, {"z": 1}], ["id", "z"])
 
     assert rows.dtype == np.int64
     assert rows.tolist() == [[9007199254740993, 0], [0, 1]]
-    with pytest.raises(OverflowError, match="map 1: key 'z'"):
-        vec([{"id": 1}, {"z": 2**63}], ["id", "z"])
+
+
+@entries("Arrow", "scikit-learn")  # neither can hold it
+def test_p24_too_large_integers_are_an_error(rows_of: Any) -> None:
+    with pytest.raises((OverflowError, Refused), match=r"(map \d|jsonl:2): key 'z'"):
+        rows_of([{"id": 1}, {"z": 2**63}], ["id", "z"])
+
+
+@entries()
+@pytest.mark.parametrize("words", [[1, 2, 3, 5, 6], [6, 5, 3, 2, 1], [1, 2, 3, 5, 2**50]])
+def test_p25_by_every_way(rows_of: Any, words: list[int]) -> None:
+    keys = [1, 2, 4, 7, 8, 0, -1, INT64_MIN, INT64_MAX]
+    rows = rows_of([{key: 1.0} for key in keys], words, handle_unknown="ignore")
+    assert rows.tolist() == [[float(word == key) for word in words] for key in keys]
 
 
 @pytest.mark.parametrize("words", [[1, 2, 3, 5, 6], [6, 5, 3, 2, 1], [], [1, 2, 3, 5, 2**50]])
