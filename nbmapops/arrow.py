@@ -69,7 +69,6 @@ class Text:
 
     def to_objects(self) -> npt.NDArray[np.object_]:
         """Return the keys as an object array of str."""
-        # the dictionary of a slice may be larger than the slice
         parts = [_values(_plain(chunk), None, None) for chunk in self._data.chunks]
         return _joined(parts, np.dtype(object))
 
@@ -90,19 +89,17 @@ class Text:
             return _columns(self._data, vocabulary)
         columns = np.empty(len(self), np.int64)
         start, dictionary, table = 0, None, None
-        for chunk in self._data.chunks:
+        for chunk in map(_plain, self._data.chunks):
             if dictionary is None or not dictionary.equals(chunk.dictionary):
                 dictionary = chunk.dictionary
-                table = (
-                    None if _are_words(dictionary, vocabulary) else _columns(dictionary, vocabulary)
-                )
+                same = _are_words(dictionary, vocabulary)
+                table = None if same else _columns(dictionary, vocabulary)
             part, positions = columns[start : start + len(chunk)], _view(chunk.indices)
             if table is None:
                 part[:] = positions
             else:
-                np.take(
-                    table, positions, out=part, mode="clip"
-                )  # twice as fast as table[positions]
+                # twice as fast as table[positions]; all positions are checked already
+                np.take(table, positions, out=part, mode="clip")
             start += len(chunk)
         return columns
 
@@ -461,7 +458,7 @@ def _plain(array: Any) -> Any:
             dictionary = dictionary.cast(pa.large_string())
         indices = array.indices.cast(pa.int32())
         array = pa.DictionaryArray.from_arrays(indices, dictionary, safe=False)
-        # a dictionary may hold null as a word, or many words that these entries do not use
+        # a dictionary may hold null as a word, or (a slice) many words that no entry here uses
         if dictionary.null_count or len(dictionary) > len(array):
             array = array.dictionary_decode().dictionary_encode()
     elif pa.types.is_string_view(array.type):

@@ -285,6 +285,7 @@ def test_dictionary_keys_stay_codes_of_words(kind: Any) -> None:
     assert keys_of(parts) == ["b", "a", "a", "b"]
     assert keys_of(parts._replace(keys=parts.keys[1:2])) == ["a"]
     assert parts.keys[1:2].columns(vocabulary("b", "a")).tolist() == [1]
+    assert parts.keys.columns(vocabulary("a", "b", "a")).tolist() == [1, 0, 0, 1]
 
 
 def test_dictionaries_of_chunks_are_joined() -> None:
