@@ -44,13 +44,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Text:
-    """Text keys that stay in Arrow until they are looked up.
-
-    Parameters
-    ----------
-    data : pyarrow.ChunkedArray
-        string, large_string or dictionaries of these, without nulls.
-    """
+    """Text keys that stay in Arrow: strings, or dictionaries of strings, without nulls."""
 
     __slots__ = ("_data",)
 
@@ -73,18 +67,7 @@ class Text:
         return _joined(parts, np.dtype(object))
 
     def columns(self, vocabulary: Vocabulary) -> Int64Array:
-        """Look the keys up.
-
-        Parameters
-        ----------
-        vocabulary : Vocabulary
-            Its words are text.
-
-        Returns
-        -------
-        (len(self),) int64 array
-            Column of each key, -1 where the key is no word.
-        """
+        """Return the column of each key in a vocabulary of text, -1 where it is no word."""
         if not _is_words(self._data.type):
             return _columns(self._data, vocabulary)
         columns = np.empty(len(self), np.int64)
@@ -104,14 +87,7 @@ class Text:
         return columns
 
     def encode(self) -> tuple[Int64Array, tuple[str, ...]]:
-        """Return the keys as codes and words.
-
-        Returns
-        -------
-        codes : (len(self),) int64 array
-        words : tuple of str
-            They may repeat, and need not be used, where the keys are dictionaries.
-        """
+        """Return codes and words; those of dictionaries may repeat, and need not be used."""
         data = self._data
         data = data.unify_dictionaries() if _is_words(data.type) else data.dictionary_encode()
         codes = [_view(chunk.indices).astype(np.int64) for chunk in data.chunks]
@@ -187,31 +163,7 @@ def is_column(obj: object) -> bool:
 
 
 def read_column(column: object, *, null_map: str = "error", null_value: Any = "error") -> Parts:
-    """Read an Arrow column of maps.
-
-    Parameters
-    ----------
-    column : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or pyarrow.MapScalar
-        Its type is map, or a list of structs of two fields, key and value.  A scalar is a column
-        of one map.
-    null_map : {"error", "empty"}
-        Whether a null map is refused or read as an empty one.
-    null_value : {"error", "skip"}, number or str
-        Whether an entry with a null value is refused, left out, or gets this value.
-
-    Returns
-    -------
-    Parts
-
-    Raises
-    ------
-    TypeError
-        Not an Arrow column of maps, or keys or values of a type that maps do not have here.
-    ValueError
-        A null map, key, value or entry; a wrong option.
-    OverflowError
-        An unsigned key or value above 2**63 - 1.
-    """
+    """Read an Arrow column, or a MapScalar, as `MapBatch.from_arrow` says."""
     parts, bad = read_maps(column, null_map=null_map, null_value=null_value)
     if bad is not None:
         raise bad.error
@@ -227,19 +179,8 @@ def read_maps(
 ) -> tuple[Parts, BadMap | None]:
     """Read an Arrow column up to the first map that cannot be taken.
 
-    Parameters
-    ----------
-    column, null_map, null_value
-        As for `read_column`.
-    operator : str
-        Name at the front of messages about a map.
-
-    Returns
-    -------
-    parts : Parts
-        The maps before the bad one, or all.
-    bad : BadMap or None
-        The first bad map, with the error that `read_column` raises.
+    Returns the maps before it, or all, and what is wrong with it, or None. `operator` is the name
+    at the front of messages about a map.
     """
     chunked = _import(column)
     key_type, value_type = _entry_types(chunked.type)

@@ -690,7 +690,11 @@ def test_skl2onnx_converts_it(key: str) -> None:
     pipeline = make_pipeline(DictVectorizer(), LogisticRegression()).fit(maps, labels)
     key_type = types.StringTensorType if key == "string" else types.Int64TensorType
     given = [("x", types.DictionaryType(key_type([1]), types.FloatTensorType([1])))]
-    model = skl2onnx.convert_sklearn(pipeline, initial_types=given, options={"zipmap": False})
+    opsets = {"": 18, "ai.onnx.ml": 3}  # which the oldest onnxruntime knows
+    options = {"zipmap": False}
+    model = skl2onnx.convert_sklearn(
+        pipeline, initial_types=given, options=options, target_opset=opsets
+    )
     assert model.graph.node[0].op_type == "DictVectorizer"
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]
