@@ -211,25 +211,13 @@ class DictVectorizer(_Original):  # type: ignore[misc]
         return {name: each for name, each in super().__getstate__().items() if name != "_names"}
 
     def onnx_converter(self) -> Any:
-        """Return the function with which skl2onnx converts this estimator.
-
-        Returns
-        -------
-        callable
-            The one for scikit-learn's class.
-        """
+        """Return the function with which skl2onnx converts scikit-learn's class, and this one."""
         from skl2onnx.common._registration import get_converter
 
         return get_converter("SklearnDictVectorizer")
 
     def onnx_shape_calculator(self) -> Any:
-        """Return the function with which skl2onnx finds the shape of the result.
-
-        Returns
-        -------
-        callable
-            The one for scikit-learn's class.
-        """
+        """Return the function with which skl2onnx finds the shape of the result."""
         from skl2onnx.common._registration import get_shape_calculator
 
         return get_shape_calculator("SklearnDictVectorizer")
@@ -421,7 +409,9 @@ class _Reader:
         from nbmapops import _dictwalk
 
         kind = _kind_of_keys(block[start])
-        if not _dictwalk.available() or (kind == "int64" and not self._takes_integers()):
+        if not _dictwalk.available():
+            return 0, True
+        if kind == "int64" and not (self.learn or self.names.integers):
             return 0, True
         before = len(self.words)
         keys, values, offsets = self._room(block[start])
@@ -437,9 +427,6 @@ class _Reader:
                 self.words.popitem()
         self._take(part, block[start : start + read])
         return read, reason == _dictwalk.STOP
-
-    def _takes_integers(self) -> bool:
-        return self.learn or self.names.integers
 
     def _room(self, mapping: Any) -> tuple[Array, Array, Array]:
         """Return buffers that hold this map."""

@@ -152,8 +152,9 @@ def test_pandas_objects() -> None:
     assert BY_INT(pd.Series([2, 1]), numbers).tolist() == [2.5, 1.5, 0.0]
     assert BY_INT(pd.Index([2, 1]), numbers).tolist() == [2.5, 1.5, 0.0]
     assert BY_STR(pd.Series(["a", "b"]), numbers).tolist() == [1.5, 2.5]
-    with pytest.raises(TypeError, match="DictVectorizer: "):
-        BY_INT(pd.Series([1.0, 2.0]))
+    for series in (pd.Series([1.0, 2.0]), pd.Series(["a"], dtype="category")):
+        with pytest.raises(TypeError, match="DictVectorizer: "):
+            BY_INT(series)
 
 
 # Scalars.
