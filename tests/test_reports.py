@@ -8,7 +8,6 @@ the drop-in, in test_sklearn.py.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import json
 import math
@@ -31,7 +30,6 @@ from .reference import INT64_MAX, INT64_MIN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WITH_ONNX = importlib.util.find_spec("onnx") is not None
 needs_scipy = pytest.mark.skipif(not WITH_SCIPY, reason="csr needs scipy")
 
 
@@ -573,40 +571,88 @@ def test_p20_slices_count_from_their_own_start() -> None:
         op(keys, values, batch.offsets[7:])
 
 
-def test_p20_sliced_columns() -> None:
+def by_dask_frame(column: Any, words: list[Any]) -> Any:
+    """A column of a frame of two partitions."""
+    pandas = pytest.importorskip("pandas")
+    frames: Any = pytest.importorskip("dask.dataframe")
+    import nbmapops.dask
+
+    series = pandas.Series(column, dtype=pandas.ArrowDtype(column.type))
+    frame = frames.from_pandas(series.to_frame("m"), npartitions=2)
+    op = operator_of(words, dtype="double")
+    return nbmapops.dask.dense(op, frame["m"]).compute(scheduler="sync")
+
+
+def by_parquet(column: Any, words: list[Any]) -> Any:
+    """A Parquet file, and what the command makes of it."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    with tempfile.TemporaryDirectory() as name:
+        file, said = Path(name, "maps.parquet"), io.StringIO()
+        parquet.write_table(pa.table({"m": column}), file)
+        Path(name, "words.json").write_text(json.dumps(words))
+        options = ["--column", "m", "--dense", "--vocabulary", str(Path(name, "words.json"))]
+        with contextlib.redirect_stderr(said):
+            code = main([str(file), *options])
+        if code:
+            raise Refused(said.getvalue())
+        return np.load(file.with_suffix(".npy"))
+
+
+columns_by = pytest.mark.parametrize(
+    "rows_of",
+    [
+        lambda column, words: operator_of(words)(column),
+        pytest.param(
+            lambda column, words: operator_of(words).csr(column).toarray(), marks=needs_scipy
+        ),
+        lambda column, words: operator_of(words)(MapBatch.from_arrow(column)),
+        by_session,
+        by_dask_frame,
+        by_parquet,
+    ],
+    ids=["operator", "csr", "MapBatch", "MapSession", "dask", "command"],
+)
+
+
+@columns_by
+def test_p20_sliced_columns(rows_of: Any) -> None:
     pa = pytest.importorskip("pyarrow")
     whole = pa.array([[(k, float(k))] for k in range(10)], pa.map_(pa.int64(), pa.float64()))
-    op = DictVectorizer(int64_vocabulary=list(range(10)))
     expected = np.zeros((3, 10))
     expected[[0, 1, 2], [7, 8, 9]] = [7, 8, 9]
-    calls: list[Any] = [op, lambda column: op(MapBatch.from_arrow(column))]
-    calls += [lambda column: by_session(column, list(range(10)))] if WITH_ONNX else []
-    calls += [lambda column: op.csr(column).toarray()] if WITH_SCIPY else []
-    for call in calls:
-        for column in (whole[7:], pa.chunked_array([whole[7:8], whole[8:]])):
-            assert call(column).tolist() == expected.tolist()
-        assert call(whole[7:7]).shape == (0, 10)
+    for column in (whole[7:], pa.chunked_array([whole[7:8], whole[8:]])):
+        assert rows_of(column, list(range(10))).tolist() == expected.tolist()
+    assert rows_of(whole[7:7], list(range(10))).shape == (0, 10)
     assert DictVectorizer.from_maps(whole[7:]).vocabulary.tolist() == [7, 8, 9]
 
 
-def test_p21_null_maps_are_not_empty_maps() -> None:
+@columns_by
+def test_p21_null_maps_are_not_empty_maps(rows_of: Any) -> None:
     pa = pytest.importorskip("pyarrow")
-    maps = [[("a", 1)], [], None, [("b", None)]]
-    column = pa.array(maps, pa.map_(pa.string(), pa.int64()))
+    kind = pa.map_(pa.string(), pa.float64())
+    column = pa.array([[("a", 1.0)], [], None, [("b", None)]], kind)
+    assert rows_of(column[:2], ["a", "b"]).tolist() == [[1, 0], [0, 0]]
+    with pytest.raises((ValueError, Refused), match=r"map \d is null|row 3: the map is null"):
+        rows_of(column, ["a", "b"])
+    with pytest.raises((ValueError, Refused), match=r"(map 0|row 1): the value of key 'b' is null"):
+        rows_of(column[3:], ["a", "b"])
+
+
+def test_p21_nulls_become_what_is_asked_for() -> None:
+    pa = pytest.importorskip("pyarrow")
+    column = pa.array([[("a", 1)], [], None, [("b", None)]], pa.map_(pa.string(), pa.int64()))
     op = DictVectorizer(string_vocabulary=["a", "b"])
-    calls: list[Any] = [op, op.csr, op.unknown, DictVectorizer.from_maps, MapBatch.from_arrow]
-    calls += [lambda column: by_session(column, ["a", "b"])] if WITH_ONNX else []
-    for call in calls:
+    for call in (op.unknown, DictVectorizer.from_maps):
         with pytest.raises(ValueError, match="map 2 is null"):
             call(column)
-        with pytest.raises(ValueError, match="map 0: the value of key 'b' is null"):
-            call(column[3:])
-    batch = MapBatch.from_arrow(column, null_map="empty", null_value="skip")
-    assert op(batch).tolist() == [[1, 0], [0, 0], [0, 0], [0, 0]]
-    assert batch.null_maps is not None
-    assert batch.null_maps.tolist() == [False, False, True, False]
-    with pytest.raises(pa.ArrowInvalid, match="NULL"):
-        pa.MapArray.from_arrays([0, 1], pa.array([None], pa.string()), pa.array([1]))
+    for null_value, cell in (("skip", 0), (7, 7)):
+        batch = MapBatch.from_arrow(column, null_map="empty", null_value=null_value)
+        assert op(batch).tolist() == [[1, 0], [0, 0], [0, 0], [0, cell]]
+        assert batch.null_maps is not None
+        assert batch.null_maps.tolist() == [False, False, True, False]
+    entry = pa.struct([("key", pa.string()), ("value", pa.int64())])
+    with pytest.raises(ValueError, match="map 0: a key is null"):
+        op(pa.array([[{"key": None, "value": 1}]], pa.list_(entry)))
 
 
 def test_p22_keys_that_appear_late_are_learned(tmp_path: Path) -> None:
