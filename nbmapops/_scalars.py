@@ -214,12 +214,17 @@ def cast_error(where: str, key: object, value: Any, kind: str, reason: object) -
 
 def items_of(where: str, mapping: object) -> tuple[list[Any], list[Any]]:
     """Return the keys and values of one mapping, read once."""
-    if not isinstance(mapping, Mapping):
+    pairs: Any = None
+    if type(mapping).__name__ == "MapScalar":  # pyarrow's, whose items() fail or do not exist
+        pairs = mapping.as_py()  # type: ignore[attr-defined]
+    elif isinstance(mapping, Mapping):
+        pairs = mapping.items()
+    if pairs is None:
         raise TypeError(
             f"{where} is {show(mapping)} of type {type(mapping).__name__}; "
             "every element of a batch must be a mapping"
         )
-    items = list(mapping.items())
+    items = list(pairs)
     for item in items:
         if type(item) is not tuple or len(item) != 2:
             raise TypeError(f"{where}: items() gave {show(item)}, which is no (key, value) pair")

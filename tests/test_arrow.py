@@ -1084,3 +1084,14 @@ def test_an_old_pyarrow_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(pa, "__version__", "9.0.0")
     with pytest.raises(ImportError, match=r"pyarrow 18 .* this is 9.0.0: pip install -U"):
         load_again()
+
+
+def test_map_scalars_are_maps_in_a_list_too() -> None:
+    column = pa.array([[("a", 1.5)], [], [("b", 2.5)]], pa.map_(pa.string(), pa.float64()))
+    dv = DictVectorizer(string_vocabulary=["a", "b"])
+    assert dv(list(column)).tolist() == [[1.5, 0], [0, 0], [0, 2.5]]
+    repeated = pa.array([[("a", 1.5), ("a", 2.5)]], column.type)
+    with pytest.raises(DuplicateKeyError, match="map 1: key 'a'"):
+        dv([{"a": 1.5}, *repeated])
+    with pytest.raises(TypeError, match="map 1 is "):
+        dv([{"a": 1.5}, *pa.array([None], column.type)])
