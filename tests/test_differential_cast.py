@@ -282,8 +282,8 @@ def _alike(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[np.bool_]:
         sent = [text.encode("utf-8", "surrogatepass") for text in ours]
         return np.array([a == b for a, b in zip(sent, theirs, strict=True)], np.bool_)
     same: NDArray[np.bool_] = ours == theirs
-    if ours.dtype == np.float32:
-        same = (ours.view(np.uint32) == theirs.view(np.uint32)) | np.isnan(ours) & np.isnan(theirs)
+    if ours.dtype != np.int64:
+        same |= np.isnan(ours) & np.isnan(theirs)
         same &= np.signbit(ours) == np.signbit(theirs)
     return same
 
