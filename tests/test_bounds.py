@@ -140,7 +140,7 @@ batch = MapBatch.from_arrays(keys, values, offsets)
 out = np.empty((len(batch), 40))
 calls = [op.csr for op in ops[:5]] + ops[:5] + [op.ragged for op in ops[5:]]
 calls += [op.unknown for op in ops[:4]] + [DictVectorizer.from_maps]
-thread = threading.Thread(target=scribble)
+thread = threading.Thread(target=scribble, daemon=True)
 thread.start()
 ends = time.monotonic() + SECONDS
 turn = 0
