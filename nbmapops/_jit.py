@@ -38,10 +38,13 @@ def _mend(compiled: Any) -> None:
 
     def load_or_compile(signature: Any, context: Any) -> Any:
         try:
-            return load(signature, context)
+            loaded = load(signature, context)
+            # Two processes that save other signatures at once may take the same file for both.
+            if loaded is None or tuple(loaded.signature.args) == tuple(signature):
+                return loaded
         except Exception:  # noqa: BLE001  (unpickling garbage may raise anything)
             _try(cache.flush)
-            return None
+        return None
 
     def save_if_possible(signature: Any, data: Any) -> None:
         _try(save, signature, data)

@@ -124,6 +124,26 @@ def test_two_processes_compile_at_once(tmp_path: Path) -> None:
 
 
 @compiled
+def test_two_processes_save_other_signatures_at_once(tmp_path: Path) -> None:
+    """Numba then may name the same file in the index for both: each finds the other's code."""
+    code = """
+import numpy as np
+from nbmapops import kernels
+assert kernels._reserve(np.zeros(2, np.{0}), 5).dtype == np.{0}
+print("right")
+"""
+    folders = {dtype: tmp_path / dtype for dtype in ("int64", "int32")}
+    for dtype, folder in folders.items():
+        assert right(run(code.format(dtype), NUMBA_CACHE_DIR=str(folder)))
+    (mine,) = folders["int64"].rglob("*_reserve*.nbc")
+    (other,) = folders["int32"].rglob("*_reserve*.nbc")
+    shutil.copy(other, mine)
+    for _ in range(2):
+        result = run(code.format("int64"), NUMBA_CACHE_DIR=str(folders["int64"]))
+        assert right(result), result.stderr
+
+
+@compiled
 def test_an_upgrade_over_an_old_cache(tmp_path: Path) -> None:
     site = tmp_path / "site"
     package = shutil.copytree(
