@@ -116,6 +116,18 @@ def test_a_cache_folder_that_goes_away(tmp_path: Path) -> None:
 
 
 @compiled
+@pytest.mark.parametrize("room", [0, 2_000, 20_000])
+def test_a_cache_folder_that_is_full(tmp_path: Path, room: int) -> None:
+    """A file that grows beyond `room` bytes is an OSError, as on a full disk."""
+    pytest.importorskip("resource")
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))\n"
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    for code in (limit + BATCH, BATCH):
+        result = run(code, **environment)
+        assert right(result), result.stderr
+
+
+@compiled
 def test_two_processes_compile_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda _: run(BATCH, NUMBA_CACHE_DIR=str(tmp_path)), range(2)))
