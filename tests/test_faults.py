@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import nbmapops
-from nbmapops import CastMap, DictVectorizer, MapBatch
+from nbmapops import CastMap, DictVectorizer, MapBatch, _dictwalk, _maps, _stages, kernels
 
 compiled = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="nothing is compiled without the JIT"
@@ -207,37 +207,112 @@ def test_sizes_beyond_the_address_space_are_memory_errors() -> None:
         huge([{1: 2.0}, {}])
 
 
+long = pytest.mark.thorough
+INTERRUPTED = [
+    pytest.param("dv.csr(batch)", id="arrays"),
+    pytest.param("dv.csr(batch, threads=2)", id="arrays on threads"),
+    pytest.param("narrow(batch)", id="arrays to dense rows", marks=long),
+    pytest.param("narrow(maps)", id="dicts"),
+    pytest.param("dv.csr(m for m in maps)", id="a generator of dicts", marks=long),
+    pytest.param("nbmapops.DictVectorizer.from_maps(maps)", id="learning", marks=long),
+]
+
+
 @compiled
-def test_an_interrupt_is_honoured_between_blocks() -> None:
-    code = """
-import numpy as np, os, signal, threading, time, nbmapops
+@pytest.mark.parametrize("call", INTERRUPTED)
+def test_an_interrupt_is_honoured_between_blocks(call: str) -> None:
+    code = f"""
+import numpy as np, signal, nbmapops
 rng = np.random.default_rng(0)
-words = np.unique(rng.integers(0, 2**62, 200_000))
-keys = rng.choice(words, (500_000, 24)).ravel()
-dv = nbmapops.DictVectorizer(int64_vocabulary=words, semantics="onnxruntime")
-batch = nbmapops.MapBatch.from_arrays(keys, np.ones(keys.size), np.arange(0, keys.size + 1, 24))
+words = np.unique(rng.integers(0, 2**62, 100_000))
+places = np.arange(12) * 8_000 + rng.integers(0, 8_000, (15_000, 12))
+keys = words[places].ravel()
+dv = nbmapops.DictVectorizer(int64_vocabulary=words)
+narrow = nbmapops.DictVectorizer(int64_vocabulary=words[:50], handle_unknown="ignore")
+batch = nbmapops.MapBatch.from_arrays(keys, np.ones(keys.size), np.arange(0, keys.size + 1, 12))
+maps = batch.to_dicts()
 expected = dv.csr(batch[:1000])
+{call}
+# What a shell starts with "&" ignores the signal, and so would this process.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print("ready", flush=True)
-interrupts = 0
 try:
     while True:
-        dv.csr(batch, threads=2 if interrupts else 1)
+        {call}
 except KeyboardInterrupt:
-    interrupts += 1
-again = dv.csr(batch[:1000])
-assert (again != expected).nnz == 0
+    print("interrupted")
+for again in (dv.csr(batch[:1000]), dv.csr(batch[:1000], threads=2), dv.csr(maps[:1000])):
+    assert (again != expected).nnz == 0
+{call}
 print("right", flush=True)
 """
     pytest.importorskip("scipy")
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
-    assert process.stdout.readline().strip() == "ready"
-    time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
-    assert out.strip().endswith("right"), err
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "ready"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+        assert out.split() == ["interrupted", "right"], err
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_blocks_between_which_interrupts_are_honoured_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No kernel gets more entries at once, or more bytes of rows, than a block and a map have."""
+    monkeypatch.setattr(_stages, "BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(_stages, "BLOCK_BYTES", 1000)
+    lengths = np.random.default_rng(0).integers(0, 12, 500)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    for threads in (1, 3):
+        for row_bytes in (0, 8, 400):
+            blocks = _stages.row_blocks(offsets, row_bytes, threads)
+            assert [start for start, _ in blocks] == [0, *(stop for _, stop in blocks[:-1])]
+            assert blocks[-1][1] == len(lengths)
+            for start, stop in blocks:
+                entries, rows = offsets[stop] - offsets[start], stop - start
+                assert 16 * entries + rows * row_bytes <= 16 * (100 + 12) + 1000 + row_bytes
+                assert row_bytes or entries <= 100 + 12
+    seen = []
+    keys, values = np.concatenate([np.arange(n) for n in lengths]), np.ones(offsets[-1])
+    real = kernels.vectorize_csr
+
+    def counted(*arguments: Any) -> Any:
+        start, stop = arguments[7:9]
+        seen.append(int(offsets[stop] - offsets[start]))
+        return real(*arguments)
+
+    monkeypatch.setattr(kernels, "vectorize_csr", counted)
+    pytest.importorskip("scipy")
+    DictVectorizer(int64_vocabulary=range(12)).csr(keys, values, offsets)
+    assert sum(seen) == len(keys)
+    assert max(seen) <= 100 + 12
+
+
+def test_chunks_of_dicts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The walk over dicts holds the GIL, for so many maps and entries at most."""
+    if not _dictwalk.available():
+        pytest.skip("dicts are read by plain Python, which honours interrupts anywhere")
+    seen = []
+    real = _dictwalk.walk
+
+    def counted(*arguments: Any) -> Any:
+        read, reason = real(*arguments)
+        seen.append((read, int(arguments[-1][read])))
+        return read, reason
+
+    monkeypatch.setattr(_dictwalk, "walk", counted)
+    maps = [dict.fromkeys(range(n % 7), 1.0) for n in range(40_000)]
+    DictVectorizer(int64_vocabulary=range(7))(maps)
+    assert sum(read for read, _ in seen) == len(maps)
+    assert max(read for read, _ in seen) <= _maps.CHUNK_MAPS
+    assert max(entries for _, entries in seen) <= _maps.CHUNK_ENTRIES
 
 
 # ------------------------------------------------------------------------------- load

@@ -88,7 +88,7 @@ def _laid_out(draw: st.DrawFn, data: Any) -> Any:
     if how == "Fortran":
         return np.asfortranarray(data)
     if how == "constant" and data.size:
-        return np.broadcast_to(data.flat[0], data.shape)
+        return np.broadcast_to(data.ravel()[:1].reshape([1] * data.ndim), data.shape)
     return data
 
 
