@@ -526,14 +526,20 @@ def _learn(maps: Any, values: Any, offsets: Any) -> tuple[str, Any]:
 
 
 def _learn_chunks(reader: MapReader) -> tuple[str, Any]:
-    seen = int_array([])
+    seen, waiting, size = int_array([]), [], 0
     try:
         for chunk in reader.chunks():
             if reader.key_kind == "int64":
-                seen = _distinct(np.concatenate([seen, chunk.keys]))
+                waiting.append(chunk.keys.copy())
+                size += len(chunk.keys)
+            # As many keys as words are learned at once, so that no word is looked at often.
+            if size > len(seen):
+                seen, waiting, size = _distinct(np.concatenate([seen, *waiting])), [], 0
     except BadMap as bad:
         raise bad.error from None
-    return ("string", list(reader.words)) if reader.key_kind == "string" else ("int64", seen)
+    if reader.key_kind == "string":
+        return "string", list(reader.words)
+    return "int64", _distinct(np.concatenate([seen, *waiting]))
 
 
 def _distinct(keys: Array) -> Array:

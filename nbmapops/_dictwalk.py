@@ -612,15 +612,10 @@ def available() -> bool:
 
 
 def _is_supported() -> bool:
-    current = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyInterpreterState_Get", ctypes.pythonapi))
-    number = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(
-        ("PyInterpreterState_GetID", ctypes.pythonapi)
-    )
     return (
         not config.DISABLE_JIT  # type: ignore[attr-defined]
         and platform.python_implementation() == "CPython"
         and not sysconfig.get_config_var("Py_GIL_DISABLED")
-        and number(current()) == 0  # a subinterpreter hangs when Numba releases an array
     )
 
 

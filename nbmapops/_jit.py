@@ -6,14 +6,28 @@ cannot be written, read or trusted, the kernels are compiled anew and nothing el
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from numba import njit
+from numba import config, njit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+
+def check_interpreter() -> None:
+    """Raise in a subinterpreter, where compiled code hangs when Numba releases an array."""
+    state = ctypes.PYFUNCTYPE(ctypes.c_void_p)
+    current, main = (
+        state((f"PyInterpreterState_{name}", ctypes.pythonapi))() for name in ("Get", "Main")
+    )
+    if current != main and not config.DISABLE_JIT:  # type: ignore[attr-defined]
+        raise ImportError(
+            "nbmapops: compiled code runs in the main interpreter only, because Numba's does; "
+            "set NUMBA_DISABLE_JIT=1 to run it as plain Python"
+        )
 
 
 def kernel(function: _Function, *, nogil: bool = True) -> _Function:

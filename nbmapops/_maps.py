@@ -292,8 +292,10 @@ LOADED: list[Any] = []
 
 def _walk() -> Any:
     """Return the module of the compiled walk, or None where it cannot be used."""
-    from nbmapops import _dictwalk  # imports numba, so only when many maps are read
-
+    try:
+        from nbmapops import _dictwalk  # imports numba, so only when many maps are read
+    except ImportError:  # the kernels refuse to run in a subinterpreter
+        return None
     if not _dictwalk.available():
         return None
     if not LOADED:

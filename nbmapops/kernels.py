@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numba import njit
 
-from nbmapops._jit import kernel
+from nbmapops._jit import check_interpreter, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     Head = tuple[Int, Int, Int, Int, Int, Int, Int]
 
 __all__ = ["lookup", "order_dense", "vectorize_csr", "vectorize_dense"]
+
+check_interpreter()
 
 FORMAT = 1
 RANGE, TABLE, HASH = 0, 1, 2
@@ -102,8 +104,10 @@ def _inlined(function: _Function) -> _Function:
 @kernel
 def _hash(key: Any, multiplier: Any) -> Any:
     # The multiplier is odd, so no two keys have the same hash. It multiplies twice: once left the
-    # words of an arithmetic progression in buckets of very different sizes.
-    h = np.uint64(key) * multiplier
+    # words of an arithmetic progression in buckets of very different sizes. The high half is added
+    # first: words that differ only there took up to 42 times the steps to build an index.
+    h = np.uint64(key)
+    h = (h ^ (h >> _U32)) * multiplier
     return (h ^ (h >> _U32)) * multiplier
 
 
@@ -912,6 +916,8 @@ def vectorize_csr(
         return MISMATCH, base
     if start >= stop:
         return OK, base
+    if indptr.itemsize == 4:  # a row that ends further is a row without room
+        indices = indices[: (1 << 31) - 1]
     limit, lo = min(keys.size, values.size), offsets[start]
     if lo < 0 or lo > limit:
         return start, base

@@ -836,7 +836,8 @@ def inverse(odd: int) -> int:
 def key_of_hash(h: int, multiplier: int) -> int:
     """The key whose hash is `h`: the hash is a bijection."""
     h = h * inverse(multiplier) % BITS
-    return signed((h ^ (h >> 32)) * inverse(multiplier) % BITS)
+    h = (h ^ (h >> 32)) * inverse(multiplier) % BITS
+    return signed(h ^ (h >> 32))
 
 
 COUNT = 60 if WITHOUT_JIT else 5_000

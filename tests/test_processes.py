@@ -145,14 +145,25 @@ assert DictVectorizer(string_vocabulary=["a", "b"])({"b": 1.5}).tolist() == [0.0
 assert DictVectorizer(int64_vocabulary=[5, 7])({7: 1.5}).tolist() == [0.0, 1.5]
 assert CastMap(cast_to="TO_STRING")({3: 1.5, 1: 2.0}).tolist() == ["2.000000", "1.500000"]
 """
+BATCH = """
+from nbmapops import DictVectorizer
+dv = DictVectorizer(int64_vocabulary=[5, 2**40, -9])
+try:
+    rows = dv([{5: 1.5}, {-9: 2.5}] * 500)
+except (ImportError, RuntimeError) as error:
+    assert "main interpreter" in str(error), error
+else:
+    assert rows[:2].tolist() == [[1.5, 0.0, 0.0], [0.0, 0.0, 2.5]]
+"""
 
 
+@pytest.mark.parametrize("code", [SMALL, BATCH], ids=["one small map", "a batch"])
 @pytest.mark.parametrize("loaded", [False, True])
-def test_a_subinterpreter_answers_small_maps(loaded: bool) -> None:
+def test_a_subinterpreter_is_served_or_refused(code: str, loaded: bool) -> None:
     module = next((name for name in INTERPRETERS if importlib.util.find_spec(name)), None)
     if module is None:
         pytest.skip("this Python has no subinterpreters")
-    inner = SUBINTERPRETER.format(code=SMALL)
+    inner = SUBINTERPRETER.format(code=code)
     script = f"import {module} as made\nmade.run_string(made.create(), {inner!r})\n"
     assert run(script, head=HEAD if loaded else "", timeout=60) == "right"
 
