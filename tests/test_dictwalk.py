@@ -854,9 +854,11 @@ def test_a_change_of_the_kernels_is_noticed_by_the_cache(tmp_path: Path) -> None
     stats = _dictwalk._walk_csr.stats
     print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
     """
-    for change, hits in (("''", 0), ("'#'", 0), ("''", 1), ("'#'", 1)):
-        found = run(code.replace("CHANGE", change), NUMBA_CACHE_DIR=str(tmp_path))
-        assert found.split() == [str(hits), str(1 - hits)]
+    for change in ("''", "'#'"):
+        assert run(code.replace("CHANGE", change), NUMBA_CACHE_DIR=str(tmp_path)).split() == [
+            "0",
+            "1",
+        ]
 
 
 def test_it_is_not_available_without_a_compiler() -> None:

@@ -16,7 +16,16 @@ import numpy as np
 import pytest
 
 import nbmapops
-from nbmapops import CastMap, DictVectorizer, MapBatch, _dictwalk, _maps, _stages, kernels
+from nbmapops import (
+    CastMap,
+    DictVectorizer,
+    MapBatch,
+    _calls,
+    _dictwalk,
+    _maps,
+    _stages,
+    kernels,
+)
 
 compiled = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="nothing is compiled without the JIT"
@@ -266,7 +275,8 @@ def test_blocks_between_which_interrupts_are_honoured_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No kernel gets more entries at once, or more bytes of rows, than a block and a map have."""
-    monkeypatch.setattr(_stages, "BLOCK_ENTRIES", 100)
+    for module in (_stages, _calls):
+        monkeypatch.setattr(module, "BLOCK_ENTRIES", 100)
     monkeypatch.setattr(_stages, "BLOCK_BYTES", 1000)
     lengths = np.random.default_rng(0).integers(0, 12, 500)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -313,6 +323,29 @@ def test_chunks_of_dicts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(read for read, _ in seen) == len(maps)
     assert max(read for read, _ in seen) <= _maps.CHUNK_MAPS
     assert max(entries for _, entries in seen) <= _maps.CHUNK_ENTRIES
+
+
+def test_rows_written_while_dicts_are_read_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("scipy")
+    if not _dictwalk.available():
+        pytest.skip("dicts are read by plain Python, which honours interrupts anywhere")
+    monkeypatch.setattr(_stages, "BLOCK_ENTRIES", 1000)
+    monkeypatch.setattr(_stages, "BLOCK_ROWS", 50)
+    monkeypatch.setattr(_dictwalk, "PIECE", 400)
+    seen = []
+    real = _dictwalk.walk_csr
+
+    def counted(*arguments: Any) -> Any:
+        found = real(*arguments)
+        seen.append(found[:2])
+        return found
+
+    monkeypatch.setattr(_dictwalk, "walk_csr", counted)
+    maps = [dict.fromkeys(range(n % 70), 1.0) for n in range(4000)]
+    DictVectorizer(int64_vocabulary=range(70)).csr(maps)
+    assert sum(read for read, _ in seen) == len(maps)
+    assert max(read for read, _ in seen) <= 50
+    assert max(entries for _, entries in seen) <= 1400
 
 
 # ------------------------------------------------------------------------------- load

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbmapops import _convert
+from nbmapops import _calls, _convert
 from nbmapops.__main__ import main
 
 MAPS: list[dict[str, float]] = [{"b": 1, "a": 2}, {}, {"c": 0, "a": -3}]
@@ -77,6 +77,7 @@ def test_demo_without_scipy(
     monkeypatch.setattr("nbmapops.__main__._MANY_ENTRIES", 1)
     monkeypatch.setitem(sys.modules, "scipy", None)
     monkeypatch.setitem(sys.modules, "scipy.sparse", None)
+    _calls._template.cache_clear()
     assert main([]) == 0
     assert "op.csr(maps)               needs nbmapops[sparse]  " in capsys.readouterr().out
 
