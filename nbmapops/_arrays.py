@@ -139,12 +139,8 @@ def _typed(data: Any, what: str, operator: str) -> Any:
     """Return a column of one plain type, made canonical; None where single scalars must say."""
     if isinstance(data, list):
         return _typed_list(data, what)
-    if data.dtype == object:
-        if len(data) == 0:
-            return text_keys([]) if what == "keys" else np.empty(0, object)
-        return _typed_list(data.tolist(), what)
     kind, size = data.dtype.kind, data.dtype.itemsize
-    if kind in "UT":
+    if kind in "OUT":
         if len(data) == 0:
             return text_keys([]) if what == "keys" else np.empty(0, object)
         return _typed_list(data.tolist(), what)
@@ -175,7 +171,9 @@ def _typed_list(data: list[Any], what: str) -> Any:
 
 
 def _canonical(data: Array, dtype: Any) -> Array:
-    return readonly(np.ascontiguousarray(data, dtype))
+    array = np.ascontiguousarray(data, dtype)
+    # Numba would compile all kernels anew for an array that is not aligned.
+    return readonly(array if array.flags.aligned else array.copy())
 
 
 def _by_scalars(
@@ -253,10 +251,8 @@ def _offsets(offsets: Any, entries: int, operator: str) -> Array:
             for x in scalars
         ):
             raise TypeError(f"{operator}: offsets must be integers")
-        if any(not 0 <= x <= entries for x in scalars):
-            raise ValueError(
-                f"{operator}: offsets must lie between 0 and {entries}, the number of entries"
-            )
+        if any(abs(x) > INT64_MAX for x in scalars):
+            raise ValueError(f"{operator}: offsets must end at {entries}, the number of entries")
         array = int_array(scalars)
     if len(array) == 0:
         raise ValueError(f"{operator}: offsets are empty; B maps have B + 1 offsets")

@@ -1,4 +1,4 @@
-"""MapBatch: many maps as three arrays, and the one place that validates arrays."""
+"""MapBatch: many maps as three arrays."""
 
 from __future__ import annotations
 
@@ -315,8 +315,10 @@ class MapBatch:
         first = order[starts]
         group = np.empty(len(order), np.int64)
         group[order] = np.cumsum(starts) - 1
-        sums = np.zeros(len(first), self._values.dtype)
-        np.add.at(sums, group, self._values)
+        sums = self._values[first]  # not added to 0.0, which would lose the sign of -0.0
+        later = np.ones(len(group), bool)
+        later[first] = False
+        np.add.at(sums, group[later], self._values[later])
         self._check_sums(sums, group, first)
         place = np.argsort(first)
         kept = first[place]

@@ -23,6 +23,8 @@ from nbmapops._stages import (
     all_bits_zero,
     allocate,
     check_out,
+    check_status,
+    compiled,
     csr_of_reader,
     csr_parts,
     dense_rows,
@@ -40,9 +42,9 @@ if TYPE_CHECKING:
     from nbmapops._scalars import Array
     from nbmapops._vocabulary import Vocabulary
 
-# Up to here one map runs in plain Python: 80 us, where the first use of a kernel takes 600 ms.
+# Up to here one map runs in plain Python: 1 ms at most, where the first use of a kernel takes 400.
 SMALL_MAP = 1 << 10
-# The same once the kernels are loaded: a call of one takes 40 us, whatever the map.
+# The same once the kernels are loaded: a call of one takes 30 us or more, as so many entries do.
 QUICK_MAP = 1 << 6
 
 
@@ -106,13 +108,11 @@ def call_csr(plan: Plan, given: Input, index_dtype: Any, threads: int) -> Any:
 
 def known_columns(plan: Plan, batch: MapBatch) -> Array:
     """Return the column of each entry of a batch, -1 for an unknown key."""
-    from nbmapops import kernels
-
     if len(batch._values) and key_kind(batch) != plan.key_kind:
         source_of(plan, batch).fail(map_of_entry(batch, 0))
     keys, index = place_rows(plan, batch)
     columns = np.empty(len(keys), np.int64)
-    kernels.lookup(*index, keys, columns)
+    check_status(compiled().lookup(*index, keys, columns))
     return columns
 
 
@@ -137,7 +137,7 @@ def small_map(plan: Plan, given: Input) -> tuple[list[int], list[Any], str] | No
     return one_map(plan, 0, keys, values, batch_kind)
 
 
-# Above it the array kernels are faster, once they are loaded (asv: dicts.OneMap).
+# Above it the array kernels are faster, once they are loaded.
 QUICK_ROW = 1 << 9
 _QUICK = {float: np.float64, int: np.int64, np.float32: np.float32}
 
@@ -146,7 +146,7 @@ class QuickRow:
     """Runs small dicts of plain scalars that need no conversion and have nothing to report.
 
     For 20 entries 1.7 us once the compiled walk is loaded and 3 us in plain Python, where
-    `small_map` takes 14 (asv: dicts.OneMap).
+    `small_map` takes 14 (asv: dictvectorizer.OneDict).
     """
 
     __slots__ = ("_fill", "_plan", "_vocabulary")
@@ -230,7 +230,7 @@ def _canonical(plan: Plan, keys: Any, values: Any) -> bool:
         and keys.flags.aligned
         and values.flags.aligned
         and plan.key_kind == "int64"
-        and not plan.policy.spec_types
+        and not plan.policy.first_wins  # nor, then, the conversions of onnxruntime
     )
 
 
@@ -238,9 +238,7 @@ def quick_order(plan: Plan, keys: Any, values: Any) -> Array | None:
     """Return the values of one map by ascending key, or None where the stages must look at it."""
     if not (kernels_loaded() and _canonical(plan, keys, values)):
         return None
-    from nbmapops import kernels
-
-    carried = _CARRIED[values.dtype]
+    kernels, carried = compiled(), _CARRIED[values.dtype]
     result = np.empty(len(values), values.dtype)
     status, _ = kernels.order_dense(
         readonly(keys), readonly(values).view(carried), readonly(int_array([0, len(keys)])),
@@ -263,8 +261,7 @@ def quick_csr(plan: Plan, keys: Any, values: Any, offsets: Any, index_dtype: Any
         or offsets[-1] != len(keys)
     ):
         return None
-    from nbmapops import kernels
-
+    kernels = compiled()
     carried, entries, rows = _CARRIED[values.dtype], len(keys), len(offsets) - 1
     dtype = index_dtype_for(entries, plan.width, index_dtype, plan.operator)
     data, indices = np.empty(entries, values.dtype), np.empty(entries, dtype)

@@ -15,7 +15,15 @@ from nbmapops._calls import (
     quick_order,
     small_map,
 )
-from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, comparable, policy_of
+from nbmapops._plan import (
+    Plan,
+    check_fill,
+    check_sparse,
+    check_threads,
+    comparable,
+    is_one_of,
+    policy_of,
+)
 from nbmapops._scalars import kind_of
 from nbmapops._stages import check_out, ordered
 from nbmapops.errors import show
@@ -80,11 +88,11 @@ class CastMap:
         semantics: str = "strict",
     ) -> None:
         policy = policy_of("CastMap", semantics)
-        if cast_to not in _TARGETS:
+        if not is_one_of(cast_to, _TARGETS):
             raise ValueError(
                 f"CastMap: cast_to is {show(cast_to)}; it is one of {', '.join(_TARGETS)}"
             )
-        if map_form not in ("DENSE", "SPARSE"):
+        if not is_one_of(map_form, ("DENSE", "SPARSE")):
             raise ValueError(f"CastMap: map_form is {show(map_form)}; it is DENSE or SPARSE")
         if kind_of(max_map) != "int64" or isinstance(max_map, bool):
             raise TypeError(f"CastMap: max_map is {show(max_map)}; it is an integer")
@@ -295,7 +303,7 @@ class CastMap:
         return comparable(self._attributes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, tuple(self._attributes.values())
+        return _restore, (self._attributes,)
 
     def __repr__(self) -> str:
         default = CastMap()._attributes
@@ -303,6 +311,5 @@ class CastMap:
         return f"CastMap({', '.join(words)})"
 
 
-def _restore(*values: Any) -> CastMap:
-    names = ("cast_to", "map_form", "max_map", "fill_value", "semantics")
-    return CastMap(**dict(zip(names, values, strict=True)))
+def _restore(attributes: dict[str, Any]) -> CastMap:
+    return CastMap(**attributes)

@@ -21,12 +21,18 @@ from nbmapops._calls import (
 )
 from nbmapops._inputs import read_input, whole
 from nbmapops._maps import MapReader
-from nbmapops._plan import Plan, check_fill, check_sparse, check_threads, comparable, policy_of
+from nbmapops._plan import (
+    Plan,
+    check_fill,
+    check_sparse,
+    check_threads,
+    comparable,
+    is_one_of,
+    policy_of,
+)
 from nbmapops._scalars import Array, BadMap, type_name
 from nbmapops._vocabulary import Index, Vocabulary
 from nbmapops.errors import show
-
-_FORMAT = 1  # of pickles
 
 
 class DictVectorizer:
@@ -170,7 +176,7 @@ class DictVectorizer:
         >>> DictVectorizer.from_maps([{"b": 1}, {"a": 2, "b": 3}]).vocabulary
         ('a', 'b')
         """
-        if order not in ("sorted", "first_seen"):
+        if not is_one_of(order, ("sorted", "first_seen")):
             raise ValueError(
                 f'DictVectorizer: order is {show(order)}; it is "sorted" or "first_seen"'
             )
@@ -384,13 +390,14 @@ class DictVectorizer:
         self._check_width(matrix.shape)
         rows = matrix.tocsr()
         # SciPy does not look at the arrays of a matrix again once it is made.
-        size = min(len(rows.indices), len(rows.data))
-        bounds, columns = rows.indptr, rows.indices
-        if bounds[0] != 0 or (bounds[1:] < bounds[:-1]).any() or bounds[-1] > size:
+        size, bounds = min(len(rows.indices), len(rows.data)), rows.indptr
+        ascends = bounds[0] == 0 and (bounds[1:] >= bounds[:-1]).all() and bounds[-1] <= size
+        if not ascends or len(bounds) != rows.shape[0] + 1:
             raise ValueError(
                 "DictVectorizer: the matrix is damaged: indptr must ascend from 0 to at most "
                 f"{size}, the number of entries"
             )
+        columns = rows.indices[: int(bounds[-1])]
         outside = (columns < 0) | (columns >= self._plan.width)
         if outside.any():
             raise ValueError(
@@ -409,11 +416,16 @@ class DictVectorizer:
         if matrix.ndim != 2:
             raise ValueError(f"DictVectorizer: the matrix must be 2-D, not {matrix.ndim}-D")
         self._check_width(matrix.shape)
-        kind = "string" if matrix.dtype.kind in "OUT" else "float64"
+        text = matrix.dtype.kind in "OUT"
+        if text and not all(isinstance(cell, str) for cell in matrix.ravel().tolist()):
+            raise TypeError(
+                "DictVectorizer: the matrix holds objects that are no str; pass an array of numbers"
+            )
         fill = self._attributes["fill_value"]
         if fill is None:
-            fill = "" if kind == "string" else 0
-        present = ~np.isnan(matrix) if isinstance(fill, float) and isnan(fill) else matrix != fill
+            fill = "" if text else 0
+        is_nan = not text and isinstance(fill, float) and isnan(fill)
+        present = ~np.isnan(matrix) if is_nan else matrix != fill
         _, columns = np.nonzero(present)
         offsets = np.concatenate([[0], np.cumsum(np.count_nonzero(present, axis=1))])
         return columns, matrix[present], offsets
@@ -466,7 +478,7 @@ class DictVectorizer:
         states = tuple(
             plan.vocabulary.state() for plan in self._plans.values() if plan.vocabulary is not None
         )
-        return _restore, (_FORMAT, tuple(self._attributes.values()), states)
+        return _restore, (self._attributes, states)
 
     def __repr__(self) -> str:
         words = []
@@ -478,16 +490,14 @@ class DictVectorizer:
         words += [
             f"{name}={value!r}"
             for name, value in self._attributes.items()
-            if value not in (None, "strict")
+            if value is not None and (name, value) != ("semantics", "strict")
         ]
         return f"DictVectorizer({', '.join(words)})"
 
 
-def _restore(number: int, values: tuple[Any, ...], states: tuple[Any, ...]) -> DictVectorizer:
-    del number  # the vocabularies' states know what to do with another format
-    names = ("dtype", "handle_unknown", "fill_value", "semantics")
+def _restore(attributes: dict[str, Any], states: tuple[Any, ...]) -> DictVectorizer:
     made = DictVectorizer.__new__(DictVectorizer)
-    made._attributes = dict(zip(names, values, strict=True))
+    made._attributes = attributes
     vocabularies = [Vocabulary.from_state(state) for state in states]
     made._set_plans({vocabulary.kind: vocabulary for vocabulary in vocabularies})
     return made

@@ -485,8 +485,8 @@ def _with_kernels(stamp: int) -> Any:
 
 
 def _stamp() -> int:
-    """Return a number that stands for the text of kernels.py."""
-    source = kernels.__loader__.get_source(kernels.__name__)  # type: ignore[union-attr]
+    """Return a number that stands for the text of kernels.py, where there is one."""
+    source = kernels.__loader__.get_source(kernels.__name__) or ""  # type: ignore[union-attr]
     return int.from_bytes(hashlib.blake2b(source.encode(), digest_size=7).digest(), "big") + 1
 
 
@@ -587,11 +587,12 @@ def row_filler(
     # All in one place: every further argument of a kernel costs 30 ns.
     context = np.append(_ADDRESSES, [id(words), key_kind == "string", skip_unknown])
     address: int = context.ctypes.data
+    # Kept alive as long as the function that has their addresses.
+    owners = (context, words)
 
-    def fill(mapping: dict[Any, Any], row: np.ndarray[Any, Any]) -> bool:
+    def fill(mapping: dict[Any, Any], row: np.ndarray[Any, Any], _owners: Any = owners) -> bool:
         return _fill(id(mapping), address, row)
 
-    fill.keeps_alive = (context, words)  # type: ignore[attr-defined]
     return fill
 
 

@@ -48,7 +48,7 @@ def place_rows(plan: Plan, batch: MapBatch) -> tuple[Array, Index]:
 
 
 def place_in_order(plan: Plan, batch: MapBatch) -> tuple[Array, Index]:
-    """Return the keys that the ordering kernel takes, and an index that it does not need."""
+    """Return int64 keys as they are, and the index of SPARSE; DENSE needs none."""
     keys = batch._keys
     return keys if isinstance(keys, np.ndarray) else readonly(np.empty(0, np.int64)), range_index(
         plan.width
@@ -83,7 +83,7 @@ def implementation(plan: Plan, kind: str) -> Implementation:
     if plan.operator == "DictVectorizer":
         kind = plan.result_kind(kind)  # values are converted to `dtype` first
     cell = TABLE.get((plan.operator, plan.form, plan.key_kind, kind))
-    only_spec = plan.policy.spec_types and plan.operator == "DictVectorizer"
+    only_spec = plan.policy.spec_types
     if cell is None or (only_spec and not cell.spec):
         pairs = [
             f"{key} -> {value}"

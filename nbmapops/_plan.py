@@ -12,6 +12,8 @@ from nbmapops._scalars import INT64_MAX, INT64_MIN, exact_scalar, kind_of
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from nbmapops._vocabulary import Vocabulary
 
 # The words of a larger int64 vocabulary are not copied into a dict for the sake of small maps.
@@ -25,7 +27,7 @@ class Policy(NamedTuple):
     skip_unknown: bool  # keys outside the vocabulary, or >= max_map, are left out
     first_wins: bool  # of a repeated key the first entry counts
     repeats: bool  # words of a vocabulary may repeat
-    spec_types: bool  # only the map types of the ONNX-ML text are taken
+    spec_types: bool  # only the map types of the ONNX-ML text are taken (DictVectorizer)
     rules: str  # of conversion, see _cast
     missing_text: str  # at positions without an entry
 
@@ -52,7 +54,7 @@ class Plan:
     def is_quick(self) -> bool:
         """Whether a row of plain scalars can be filled in without a further look."""
         vocabulary = self.vocabulary
-        if vocabulary is None or vocabulary.copies is not None or self.policy.spec_types:
+        if vocabulary is None or vocabulary.copies is not None or self.policy.first_wins:
             return False
         small = self.key_kind == "string" or self.width <= SMALL_VOCABULARY
         return small and self.target is None and self.fill is None
@@ -79,23 +81,29 @@ def exact_fill(operator: str, fill: Any, kind: str) -> Any:
         fits = INT64_MIN <= fill <= INT64_MAX and int(fill) == fill  # false for NaN
         result: Any = int(fill) if fits else None
     else:
-        with np.errstate(over="ignore"):
-            result = float(np.float32(fill)) if kind == "float32" else float(fill)
-        fits = result == fill or math.isnan(fill)
+        try:
+            with np.errstate(over="ignore"):
+                result = float(np.float32(fill)) if kind == "float32" else float(fill)
+            fits = result == fill or math.isnan(fill)
+        except OverflowError:  # an int beyond all floats
+            fits = False
     if not fits:
         raise ValueError(f"{operator}: fill_value {show(fill)} has no exact {kind}")
     return result
 
 
+def is_one_of(value: object, options: Container[str]) -> bool:
+    """Tell whether an argument of any type is one of these words."""
+    return isinstance(value, str) and value in options
+
+
 def policy_of(operator: str, semantics: object, handle_unknown: object = None) -> Policy:
     """Return the policy of a mode; `handle_unknown`, where given, wins."""
-    if not isinstance(semantics, str) or semantics not in ("strict", "onnxruntime"):
+    if not is_one_of(semantics, ("strict", "onnxruntime")):
         raise ValueError(
             f'{operator}: semantics is {show(semantics)}; it is "strict" or "onnxruntime"'
         )
-    if handle_unknown is not None and (
-        not isinstance(handle_unknown, str) or handle_unknown not in ("error", "ignore")
-    ):
+    if handle_unknown is not None and not is_one_of(handle_unknown, ("error", "ignore")):
         raise ValueError(
             f'{operator}: handle_unknown is {show(handle_unknown)}; it is "error" or "ignore"'
         )
@@ -105,7 +113,7 @@ def policy_of(operator: str, semantics: object, handle_unknown: object = None) -
         skip_unknown=handle_unknown == "ignore" or (handle_unknown is None and not strict),
         first_wins=not strict,
         repeats=not strict,
-        spec_types=not strict,
+        spec_types=vectorizer and not strict,
         rules="exact" if vectorizer else str(semantics),
         # That library fills missing text so in CastMap only.
         missing_text="" if strict or vectorizer else "0.f",

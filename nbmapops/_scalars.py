@@ -215,7 +215,9 @@ def cast_error(where: str, key: object, value: Any, kind: str, reason: object) -
 def items_of(where: str, mapping: object) -> tuple[list[Any], list[Any]]:
     """Return the keys and values of one mapping, read once."""
     pairs: Any = None
-    if type(mapping).__name__ == "MapScalar":  # pyarrow's, whose items() fail or do not exist
+    kind = type(mapping)
+    if kind.__name__ == "MapScalar" and kind.__module__.startswith("pyarrow"):
+        # Its items() fail or do not exist, whatever its version.
         pairs = mapping.as_py()  # type: ignore[attr-defined]
     elif isinstance(mapping, Mapping):
         pairs = mapping.items()

@@ -34,7 +34,7 @@ _OK = -1  # the status of a kernel that found nothing wrong
 
 
 @cache
-def _kernels() -> Any:
+def compiled() -> Any:
     """Return the compiled kernels; an import statement in a function costs 1 us each time."""
     from nbmapops import kernels  # imports Numba
 
@@ -121,7 +121,7 @@ def _bad_values(
     """
     if len(refused) and plan.form != "DENSE" and plan.policy.skip_unknown:
         columns = np.empty(len(refused), np.int64)
-        _kernels().lookup(*index, readonly(keys[refused]), columns)
+        check_status(compiled().lookup(*index, readonly(keys[refused]), columns))
         refused = refused[columns >= 0]
     if not len(refused):
         return []
@@ -169,7 +169,7 @@ def run_blocks(
         for start, stop in blocks:
             status, end = work(start, stop)
             if status != _OK:
-                return _checked(status), ends
+                return check_status(status), ends
             ends.append(end)
         return None, ends
     from concurrent.futures import ThreadPoolExecutor  # 3 % of the time to import nbmapops
@@ -178,15 +178,16 @@ def run_blocks(
     try:
         for status, end in pool.map(work, *zip(*blocks, strict=True)):
             if status != _OK:
-                return _checked(status), ends
+                return check_status(status), ends
             ends.append(end)
     finally:
         pool.shutdown(cancel_futures=True)
     return None, ends
 
 
-def _checked(status: int) -> int:
-    if status < 0:
+def check_status(status: int) -> int:
+    """Return the status of a kernel: `_OK`, or the number of a bad map."""
+    if status < _OK:
         raise RuntimeError(f"a kernel refused its arrays (status {status})")
     return int(status)
 
@@ -256,7 +257,7 @@ def dense_rows(
 
     `one` says that the batch is one map and `out`, where given, one row.
     """
-    kernels = _kernels()
+    kernels = compiled()
     work = prepare(plan, batch, source)
     fill = plan.fill_for(work.kind)
     shape = (len(batch), plan.width)
@@ -322,7 +323,7 @@ def ordered(
 
     Numbers are written to `out` where it is given; it has room for every entry.
     """
-    kernels = _kernels()
+    kernels = compiled()
     work = prepare(plan, batch, source)
     offsets, first_wins = batch._offsets, plan.policy.first_wins
     entries = len(work.values)
@@ -412,7 +413,7 @@ def place_csr(
 
 def _write_csr(plan: Plan, work: Work, source: Source, threads: int, parts: Parts) -> int:
     """Write rows to the front of arrays that have room for every entry; return their size."""
-    kernels = _kernels()
+    kernels = compiled()
     skip, first_wins = plan.policy.skip_unknown, plan.policy.first_wins
     offsets = work.batch._offsets
     bits = parts.data.view(work.values.dtype)

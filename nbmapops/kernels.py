@@ -62,6 +62,7 @@ __all__ = ["lookup", "order_dense", "vectorize_csr", "vectorize_dense"]
 
 check_interpreter()
 
+# To be raised with any change of `_hash`, `_slot` or the header: pickles hold indexes.
 FORMAT = 1
 RANGE, TABLE, HASH = 0, 1, 2
 

@@ -538,3 +538,16 @@ def test_out_may_not_share_memory_with_the_input() -> None:
     assert memory.tolist() == list(range(8))
     apart = CastMap()(keys, memory[:4], out=memory[4:])
     assert apart.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("odd", [[], np.array(["DENSE", "SPARSE"]), 1, None])
+def test_attributes_of_other_types_are_refused(odd: Any) -> None:
+    for name in ("cast_to", "map_form"):
+        with pytest.raises(ValueError, match=f"CastMap: {name} is "):
+            CastMap(**{name: odd})
+
+
+@pytest.mark.parametrize("cast_to", ["TO_FLOAT", "TO_INT64"])
+def test_a_fill_value_beyond_all_floats_is_refused(cast_to: str) -> None:
+    with pytest.raises(ValueError, match=r"CastMap: fill_value .* has no exact"):
+        CastMap(cast_to=cast_to, fill_value=10**400)

@@ -702,6 +702,22 @@ def test_inverse_of_a_damaged_matrix_is_refused(part: str, damage: Any, message:
         by_int().inverse(matrix)
 
 
+def test_inverse_leaves_room_behind_the_entries_alone() -> None:
+    sp = pytest.importorskip("scipy.sparse")
+    matrix = sp.csr_array((1, 3))
+    matrix.indptr = np.array([0, 1])
+    matrix.data, matrix.indices = np.array([0.5, 9.0]), np.array([1, 99])
+    assert by_int().inverse(matrix).to_dicts() == [{2: 0.5}]
+
+
+def test_inverse_of_objects_takes_text_only() -> None:
+    words = by_int(dtype="string")
+    assert words.inverse(np.array([["a", "", "b"]], object)).to_dicts() == [{1: "a", 3: "b"}]
+    for fill in (None, "x"):
+        with pytest.raises(TypeError, match="DictVectorizer: the matrix holds objects"):
+            by_int(fill_value=fill).inverse(np.array([[0, 1.5, 0]], object))
+
+
 def test_inverse_does_not_share_or_change_the_matrix() -> None:
     matrix = np.array([[1.0, 0.0, 2.0]])
     back = by_int().inverse(matrix)
@@ -879,3 +895,7 @@ def test_index_is_given_for_int64_words_only() -> None:
     assert not any(part.flags.writeable for part in index)
     with pytest.raises(ValueError, match="int64_vocabulary"):
         _ = by_str().index
+
+
+def test_repr_shows_a_fill_value_that_looks_like_a_mode() -> None:
+    assert "fill_value='strict'" in repr(by_str(dtype="string", fill_value="strict"))

@@ -372,3 +372,14 @@ def test_copies_and_equality_of_content() -> None:
     for twin in (copy.copy(batch), copy.deepcopy(batch)):
         assert twin.to_dicts() == batch.to_dicts()
         assert not twin.values.flags.writeable
+
+
+def test_sums_keep_the_sign_of_a_zero() -> None:
+    batch = MapBatch.from_arrays([1, 2, 2, 3, 3], [-0.0, 1.0, 1.0, -0.0, -0.0])
+    assert repr(batch.sum_duplicates().values.tolist()) == "[-0.0, 2.0, -0.0]"
+
+
+@pytest.mark.parametrize("one", [{1: 2.0}, {}])
+def test_one_map_is_no_batch(one: Any) -> None:
+    with pytest.raises(TypeError, match="MapBatch: one dict is no batch of maps; pass a list"):
+        MapBatch.from_dicts(one)

@@ -527,3 +527,12 @@ def test_pickles_are_compact() -> None:
 def test_repr_is_short() -> None:
     assert repr(numbers(range(1000))) == "<Vocabulary of 1000 int64 words>"
     assert repr(texts(["a"])) == "<Vocabulary of 1 string words>"
+
+
+def test_the_format_stands_for_the_hash() -> None:
+    """Pickles hold indexes: whoever changes what an index is has to raise FORMAT."""
+    words = (np.arange(2000) - 700) ** 3
+    digest = hashlib.blake2b(digest_size=8)
+    for part in build_index(words):
+        digest.update(part.astype(part.dtype.newbyteorder("<")).tobytes())
+    assert (_vocabulary.FORMAT, digest.hexdigest()) == (1, "995b9777b77d27f4")
