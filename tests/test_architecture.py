@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -447,3 +449,19 @@ def test_users_own_compiled_function_calls_the_kernels(words: list[int]) -> None
 
     assert status == -1
     assert sums.tolist() == (op(batch) @ weights).tolist() == [200.0, 3.0]
+
+
+def test_the_oldest_versions_are_the_floors() -> None:
+    root = Path(__file__).parents[1]
+    if not (root / ".ci").exists():
+        pytest.skip("a source distribution leaves the checks out")
+    lines = (root / ".ci" / "oldest.txt").read_text().splitlines()
+    oldest = dict(line.split("==") for line in lines if not line.startswith("#"))
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    tested = ("test", "sparse", "arrow", "onnx", "sklearn", "dask")
+    needs = [*project["dependencies"], *(need for extra in tested for need in extras[extra])]
+    floors = dict(re.sub(r"\[.*\]", "", need).split(">=") for need in needs)
+    assert {name: version.removesuffix(".0") for name, version in oldest.items()} == {
+        name: version.removesuffix(".0") for name, version in floors.items()
+    }
