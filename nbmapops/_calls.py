@@ -172,8 +172,9 @@ class QuickRow:
             else:
                 row = check_out(plan, out, (plan.width,), np.dtype(dtype).name, None)
                 row.fill(0)
+            result: Array = row if out is None else out
             if fill is not None:
-                return row if fill(mapping, row) else None
+                return result if fill(mapping, row) else None
             types = set(map(type, mapping.values()))
             if len(types) > 1 or set(map(type, mapping)) != plan.key_types:
                 return None
@@ -182,7 +183,7 @@ class QuickRow:
                 cells[column_of[key]] = value
         except (KeyError, ValueError, RuntimeError):  # unknown, out of range, dict changed
             return None
-        return row
+        return result
 
 
 def place_row(
@@ -206,7 +207,7 @@ def place_row(
     if plan.vocabulary is not None and plan.vocabulary.copies is not None:
         later, first = plan.vocabulary.copies
         row[later] = row[first]
-    return row
+    return row if out is None else cast("Array", out)
 
 
 # ------------------------------------------------------------------------------- arrays as they are

@@ -206,7 +206,7 @@ class CastMap:
         target = check_out(plan, out, result.shape, kind, batch)
         if direct is None or kind == "string":
             target[...] = result
-        return target
+        return out
 
     def ragged(
         self, maps: Any, values: Any = None, offsets: Any = None, /, *, threads: int = 1

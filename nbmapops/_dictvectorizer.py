@@ -362,6 +362,8 @@ class DictVectorizer:
         [{'b': 2.5}, {}]
         """
         plan = self._plan
+        if isinstance(matrix, np.ma.MaskedArray):
+            raise TypeError("DictVectorizer: the matrix is a masked array; pass .filled()")
         if hasattr(matrix, "tocsr"):
             columns, data, offsets = self._stored(matrix)
         else:

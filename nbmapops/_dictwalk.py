@@ -538,6 +538,22 @@ def walk_csr(
     return count, entries, end
 
 
+@_helper
+def _fits(key: Any, cells: Any) -> Any:
+    """Whether int64 holds an int."""
+    _int_at(key, cells)
+    return not _overflowed(cells)
+
+
+@_helper
+def _is_taken(item: Any, cells: Any, known: Any, row: Any) -> Any:
+    """Whether a value could be stored in a row that is not empty."""
+    before = row[0]
+    taken = _store(item, cells, known, row, 0)
+    row[0] = before
+    return taken
+
+
 @partial(kernel, nogil=False)  # the GIL is held
 def _fill(mapping: int, known: int, row: Any) -> bool:
     """Write a dict into a row; see `row_filler`."""
@@ -556,7 +572,10 @@ def _fill(mapping: int, known: int, row: Any) -> bool:
             if _error() != 0:
                 _clear_error()
                 return False
-            if skip_unknown == 0:
+            if skip_unknown == 0 or not (text != 0 or _fits(key, cells)):
+                return False
+            # Left out, but its value has a say in the kind of the row's.
+            if len(row) == 0 or not _is_taken(_word_at(cells + 16), cells, known, row):
                 return False
             continue
         column = _int_at(found, cells)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 from dataclasses import dataclass
@@ -224,7 +225,7 @@ def check_out(
     """Return `out` when the result may be written there."""
     dtype = DTYPES[kind]
     name = f"{plan.operator}: out"
-    if not isinstance(out, np.ndarray):
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise ValueError(  # noqa: TRY004  (one error for every `out` that does not fit)
             f"{name} is {type(out).__name__}; it must be an array"
         )
@@ -240,7 +241,7 @@ def check_out(
             part = getattr(part, "codes", part)  # noqa: PLW2901  (text keys hold codes)
             if isinstance(part, np.ndarray) and np.may_share_memory(out, part):
                 raise ValueError(f"{name} shares memory with the input")
-    return out
+    return np.asarray(out)  # without the ways of a subclass
 
 
 # ------------------------------------------------------------------------------- dense rows
@@ -502,9 +503,16 @@ class _GrowingRows:
     def _reserve(self, entries: int) -> None:
         need = self.size + entries
         if need > len(self.data):
-            room = max(need + need // 8, self.expected) if self.expected else need + need // 2
-            self.data = _with_room(self.data, self.size, room)
-            self.indices = _with_room(self.indices, self.size, room)
+            room = need + need // 8 if self.expected else need + need // 2
+            with contextlib.suppress(MemoryError):  # what is expected of a sample may be far off
+                self._grow(max(room, self.expected))
+                return
+            self._grow(room)
+
+    def _grow(self, room: int) -> None:
+        data = _with_room(self.data, self.size, room)
+        self.indices = _with_room(self.indices, self.size, room)
+        self.data = data
 
     def finish(self, kind: str) -> Parts:
         """Return the arrays at their final size."""

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from .conftest import WITHOUT_JIT
+from .forms import outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -983,9 +984,37 @@ def test_what_a_row_does_not_take(mapping: Any) -> None:
 def test_unknown_keys_are_left_out_of_a_row() -> None:
     fill = _dictwalk.row_filler(NUMBERS, "int64", skip_unknown=True)  # type: ignore[arg-type]
     row = np.zeros(4)
-    assert fill({7: 0.5, 8: 1.5, 2**70: 2.5}, row)
-    assert row.tolist() == [0, 0.5, 0, 0]
+    assert fill({7: 0.5, 8: 1.5, -1: 2}, row)
+    assert not fill({7: 0.5, 2**70: 2.5}, row)
     assert not fill({"a": 0.5}, row)
+    assert row.tolist() == [0, 0.5, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        {7: 1, 8: 2.5},  # a batch of it is float64
+        {7: 1.5, 8: None},
+        {7: 1.5, 8: "text"},
+        {7: np.float32(1.5), 8: 2.5},
+        {7: 1, 8: 2**70},
+        {7: 1.5, 8: 2**53 + 1},
+        {7: 1.5, 2**63: 2.5},
+        {8: 1, 9: 2.5},
+        {7: 1.5, 8: 2, 9: np.float64(3.5), 2**62: True},
+    ],
+)
+def test_entries_that_are_left_out_have_a_say(mapping: Any) -> None:
+    operators = [
+        (DictVectorizer(int64_vocabulary=[7, 2**62], handle_unknown="ignore"), mapping),
+        (
+            DictVectorizer(string_vocabulary=["7", str(2**62)], handle_unknown="ignore"),
+            {str(key): value for key, value in mapping.items()},
+        ),
+    ]
+    for op, each in operators:
+        one, batch = outcome(lambda: op(each)), outcome(lambda: op([each])[0])  # noqa: B023
+        assert one == batch
 
 
 def test_a_row_that_is_too_short_is_not_overrun() -> None:

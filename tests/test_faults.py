@@ -348,6 +348,15 @@ def test_rows_written_while_dicts_are_read_are_bounded(monkeypatch: pytest.Monke
     assert max(entries for _, entries in seen) <= 1400
 
 
+def test_one_long_map_of_many_asks_for_no_memory_of_many_long_ones() -> None:
+    pytest.importorskip("scipy")
+    long = dict.fromkeys(range(200_000), 1.0)
+    for key in (int, str):
+        first = {key(each): 1.0 for each in long}
+        dv = DictVectorizer(**{f"{'string' if key is str else 'int64'}_vocabulary": list(first)})
+        assert dv.csr([first, *[{}] * 3_000_000]).nnz == 200_000
+
+
 # ------------------------------------------------------------------------------- load
 @pytest.mark.parametrize("batches", [300, pytest.param(10_000, marks=pytest.mark.thorough)])
 def test_one_operator_for_eight_threads_under_load(batches: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -21,6 +21,9 @@ from nbmapops import CastMap, DictVectorizer, MapBatch
 from .forms import WAYS, WITH_PANDAS, spread, way
 from .reference import INT64_MAX, INT64_MIN
 from .strategies import Pairs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DOCUMENTED = (TypeError, ValueError, KeyError, OverflowError, MemoryError)
 BY_INT = DictVectorizer(int64_vocabulary=[1, 2, 3])
@@ -771,3 +774,25 @@ if importlib.util.find_spec("pyarrow") is None:  # the adapter's own tests need 
 
         with pytest.raises((ImportError, TypeError, Failure)):
             MapBatch.from_arrow(Column())
+
+
+@pytest.mark.parametrize(
+    "op",
+    [CastMap(map_form="SPARSE", max_map=2), CastMap(), DictVectorizer(int64_vocabulary=[0, 1])],
+)
+@pytest.mark.parametrize("one", [True, False])
+def test_an_out_of_a_subclass(op: Any, one: bool, tmp_path: Path) -> None:
+    maps: Any = {1: 1.5, 0: 0.5} if one else [{1: 1.5, 0: 0.5}]
+    plain = op(maps)
+    with pytest.raises(ValueError, match="out is MaskedArray; it must be an array"):
+        op(maps, out=np.ma.zeros(plain.shape, plain.dtype))
+    mapped = np.memmap(tmp_path / "rows", plain.dtype, "w+", shape=plain.shape)
+    assert op(maps, out=mapped) is mapped
+    assert (mapped == plain).all()
+
+
+def test_a_masked_matrix_has_no_inverse() -> None:
+    with pytest.raises(TypeError, match="DictVectorizer: the matrix is a masked array"):
+        DictVectorizer(int64_vocabulary=[0, 1]).inverse(
+            np.ma.array([[1.0, 2.0]], mask=[[True, False]])
+        )
