@@ -188,8 +188,8 @@ class CastMap:
         direct = None
         if out is not None and not plan.policy.first_wins:
             shape = (rows, int(batch.offsets[1]) if rows else 0)[given.one :]
-            # Where `out` does not fit, a bad map is told first: it may be why.
-            if np.shape(out) == shape:
+            # Where `out` does not fit, or maps differ in length, a bad map is told first.
+            if np.shape(out) == shape and np.size(out) == len(batch.values):
                 direct = check_out(plan, out, shape, kind, batch)
         result, offsets = ordered(plan, batch, source, direct, threads)
         if not given.one:

@@ -551,3 +551,11 @@ def test_attributes_of_other_types_are_refused(odd: Any) -> None:
 def test_a_fill_value_beyond_all_floats_is_refused(cast_to: str) -> None:
     with pytest.raises(ValueError, match=r"CastMap: fill_value .* has no exact"):
         CastMap(cast_to=cast_to, fill_value=10**400)
+
+
+def test_an_out_for_maps_of_the_first_length_has_no_room_for_longer_ones() -> None:
+    out = np.empty((3, 0), np.float32)
+    with pytest.raises(DuplicateKeyError, match="CastMap: map 2: key 0 "):
+        CastMap()([0, 0, 0], [0.5, 0.5, 0.5], [0, 0, 1, 3], out=out)
+    with pytest.raises(ValueError, match="CastMap: map 1 has 1 entries where map 0 has 0"):
+        CastMap()([0, 0, 1], [0.5, 0.5, 0.5], [0, 0, 1, 3], out=out)
