@@ -135,7 +135,8 @@ class CastMap:
             Map ``i`` is the entries ``offsets[i]:offsets[i + 1]``; without it, keys and values
             are one map.
         out : ndarray, optional
-            Where to write the result: of its shape and dtype, C-contiguous, writable.
+            Where to write the result: of its shape and dtype, C-contiguous, writable. After an
+            error its content is undefined.
         threads : int
             How many threads share the rows of a batch; the result is the same.
 
