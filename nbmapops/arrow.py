@@ -475,7 +475,7 @@ def _above(array: Any, nulls: BoolArray | None) -> BoolArray | None:
 
 def _view(array: Any) -> npt.NDArray[Any]:
     """Return the data buffer of a primitive array; what stands at a null is undefined."""
-    dtype = np.dtype(array.type.to_pandas_dtype())
+    dtype = _buffer_dtype(array.type)
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.empty(0, dtype)
@@ -484,6 +484,14 @@ def _view(array: Any) -> npt.NDArray[Any]:
     view = np.require(view, requirements="A")
     view.flags.writeable = False
     return view
+
+
+def _buffer_dtype(arrow_type: Any) -> np.dtype[Any]:
+    """Return the dtype of a data buffer; Arrow's to_pandas_dtype() may import pandas."""
+    types = pa.types
+    unsigned = "u" if types.is_unsigned_integer(arrow_type) else "i"
+    kind = "f" if types.is_floating(arrow_type) else unsigned
+    return np.dtype(f"{kind}{arrow_type.bit_width // 8}")
 
 
 def _values(array: Any, nulls: BoolArray | None, fill: Any) -> npt.NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import subprocess
 import sys
 from itertools import pairwise
 from types import SimpleNamespace
@@ -1084,6 +1085,34 @@ def test_an_old_pyarrow_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(pa, "__version__", "9.0.0")
     with pytest.raises(ImportError, match=r"pyarrow 18 .* this is 9.0.0: pip install -U"):
         load_again()
+
+
+def test_columns_need_no_pandas() -> None:
+    """Which pyarrow before 25 imports to tell the dtype of a type."""
+    code = """
+import sys
+
+class NoPandas:
+    def find_spec(self, name, *others):
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, NoPandas())
+import numpy as np
+import pyarrow as pa
+from nbmapops import MapBatch
+
+words = pa.dictionary(pa.int8(), pa.string())
+ends = pa.array([0, None, 1, 2], pa.int32())
+for key, keys in [(pa.int64(), [1, 3]), (pa.uint8(), [1, 3]), (words, ["1", "3"])]:
+    for dtype in ("i2", "u8", "f2", "f4", "f8", "?"):
+        values = pa.array(np.array([0, 1], dtype))
+        column = pa.MapArray.from_arrays(ends, pa.array(keys, key), values)
+        batch = MapBatch.from_arrow(column, null_map="empty")
+        assert batch.to_dicts() == [{keys[0]: 0}, {}, {keys[1]: 1}], (key, dtype)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_map_scalars_are_maps_in_a_list_too() -> None:
