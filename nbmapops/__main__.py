@@ -210,7 +210,7 @@ def _fail(reason: object) -> int:
 
 def _target(options: argparse.Namespace) -> Path:
     """Return the output file once the options are seen to fit together."""
-    from nbmapops._convert import InputError
+    from nbmapops._convert import InputError, learned_path
 
     source, suffix = Path(options.file), ".npy" if options.dense else ".npz"
     target: Path = options.out or source.with_suffix(suffix)
@@ -226,8 +226,17 @@ def _target(options: argparse.Namespace) -> Path:
         raise InputError(f"{target} must end in {suffix} (--dense writes .npy)")
     if not target.parent.is_dir():
         raise InputError(f"{target.parent} is not a folder")
-    if target.resolve() == source.resolve():
-        raise InputError(f"{target} would be overwritten")
+    inputs, outputs = [source], [target]
+    if options.vocabulary is None:
+        outputs.append(learned_path(target))
+    else:
+        inputs.append(options.vocabulary)
+    read = {path.resolve() for path in inputs}
+    for path in outputs:
+        if path.resolve() in read:
+            raise InputError(f"{path} would be overwritten")
+        if path.is_dir():
+            raise InputError(f"{path} is a folder")
     return target
 
 

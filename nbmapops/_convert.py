@@ -10,8 +10,10 @@ import json
 import math
 import os
 import re
+import signal
 import sys
 import tempfile
+import threading
 import zipfile
 from collections import Counter
 from contextlib import ExitStack, contextmanager
@@ -93,21 +95,46 @@ def convert(
         A file that cannot be read or written.
     """
     maps: _Maps = _JsonLines(source, key_type) if column is None else _Parquet(source, column)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as name:
-        folder = Path(name)
+    learned = learned_path(target) if vocabulary is None else None
+    with ExitStack() as last:
+        prefix = f".{target.name}-"
+        folder = Path(
+            last.enter_context(tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent))
+        )
         vectorizer = _learn(maps) if vocabulary is None else _read_words(vocabulary, handle_unknown)
         with _Spool(folder, len(vectorizer)) as spool:
             report = _fill(spool, maps, vectorizer, handle_unknown == "ignore")
             with (folder / "matrix").open("xb") as stream:
                 (spool.write_npy if dense else spool.write_npz)(stream)
-        learned = None
-        if vocabulary is None:
-            learned = target.with_suffix(".vocabulary.json")
+        if learned is not None:
             with (folder / "words").open("x", encoding="utf-8") as text:
                 json.dump(np.asarray(vectorizer.vocabulary).tolist(), text)
-            (folder / "words").replace(learned)
-        (folder / "matrix").replace(target)
+        # Both files appear, or none: from here on an interrupt comes too late.
+        with _uninterrupted():
+            if learned is not None:
+                (folder / "words").replace(learned)
+            (folder / "matrix").replace(target)
+            last.close()
     return report._replace(learned=learned)
+
+
+def learned_path(target: Path) -> Path:
+    """Return the file for the vocabulary that is learned on the way to `target`."""
+    return target.with_suffix(".vocabulary.json")
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ignore Ctrl-C; only the main thread sees it."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 # ---------------------------------------------------------------------------------- maps in

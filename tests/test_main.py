@@ -6,6 +6,7 @@ import functools
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tracemalloc
@@ -364,6 +365,55 @@ def test_interrupt(
     monkeypatch.setattr(_convert._Spool, "write_npz", interrupted)
     write("maps.jsonl", *MAPS)
     assert fails(capsys, "maps.jsonl") == "interrupted; nothing was written"
+
+
+@pytest.mark.parametrize("file", ["words", "matrix"])
+def test_an_interrupt_at_the_very_end_comes_too_late(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    """There are both files, or none."""
+    replace = Path.replace
+
+    def interrupted(path: Path, target: Path) -> Path:
+        moved = replace(path, target)
+        if path.name == file:
+            signal.raise_signal(signal.SIGINT)
+        return moved
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    handler = signal.getsignal(signal.SIGINT)
+    write("maps.jsonl", *MAPS)
+    assert main(["maps.jsonl"]) == 0
+    assert names() == ["maps.jsonl", "maps.npz", "maps.vocabulary.json"]
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["x.vocabulary.json", "-o", "x.npz"],
+        ["x.vocabulary.json", "-o", "x.npy", "--dense"],
+        ["other.jsonl", "--vocabulary", "words.npz", "-o", "words.npz"],
+    ],
+)
+def test_no_input_is_overwritten(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    for path in ("x.vocabulary.json", "other.jsonl"):
+        write(path, *MAPS)
+    write("words.npz", ["a", "b", "c"])
+    texts = [path.read_text() for path in sorted(folder.iterdir())]
+    name = "words.npz" if "--vocabulary" in arguments else "x.vocabulary.json"
+    assert fails(capsys, *arguments) == f"{name} would be overwritten"
+    assert [path.read_text() for path in sorted(folder.iterdir())] == texts
+
+
+def test_a_folder_in_the_way(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write("maps.jsonl", *MAPS)
+    (folder / "maps.vocabulary.json").mkdir()
+    assert fails(capsys, "maps.jsonl") == "maps.vocabulary.json is a folder"
+    (folder / "maps.npy").mkdir()
+    assert fails(capsys, "maps.jsonl", "--dense") == "maps.npy is a folder"
 
 
 def test_many_chunks_give_what_one_gives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
