@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 try:
     import onnx
     from onnx.reference.op_run import OpRun
@@ -25,7 +23,7 @@ except ImportError as error:
     raise ImportError("ONNX models need onnx: pip install 'nbmapops[onnx]'") from error
 
 from nbmapops import _cast
-from nbmapops._batch import MapBatch, value_kind
+from nbmapops._batch import MapBatch, entries_of, map_of_entry, value_kind
 from nbmapops._castmap import CastMap
 from nbmapops._dictvectorizer import DictVectorizer
 from nbmapops._inputs import read_input, whole
@@ -254,7 +252,7 @@ class MapSession:
         if from_tail:
             inputs = {value.name for value in self._tail.get_inputs()}
             tail_feeds = {
-                name: found for name, found in {**feeds, **rows}.items() if name in inputs
+                name: value for name, value in {**feeds, **rows}.items() if name in inputs
             }
             found.update(zip(from_tail, self._tail.run(from_tail, tail_feeds), strict=True))
         return [found[name] for name in names]
@@ -272,19 +270,21 @@ class MapSession:
         # onnxruntime narrows what it is fed to float32 without a look.
         squeeze = kind == "float32" and own != "string" and self._semantics == "onnxruntime"
         rules = "onnxruntime" if squeeze else "exact"
-        if own == "string" != kind:
-            raise TypeError(f"{where} is declared as a map to {kind}, but the values are text")
+        if len(batch.values) and (own == "string") != (kind == "string"):
+            found = "text" if own == "string" else "numbers"
+            raise TypeError(f"{where} is declared as a map to {kind}, but the values are {found}")
         values, refused = _cast.cast_array(batch.values, own, kind, rules)
         if len(refused):
             entry = int(refused[0])
-            number = int(np.searchsorted(batch.offsets, entry, "right")) - 1
-            key = batch.keys[entry]
+            number = map_of_entry(batch, entry)
+            keys, given_values = entries_of(batch, number)
+            position = entry - int(batch.offsets[number])
+            key, value = keys[position], given_values[position]
             try:
-                _cast.cast_one(batch.values[entry].item(), own, kind, rules)
+                _cast.cast_one(value, own, kind, rules)
             except ValueError as reason:
-                raise cast_error(
-                    f"{where}: map {number}", key, batch.values[entry], kind, reason
-                ) from None
+                raise cast_error(f"{where}: map {number}", key, value, kind, reason) from None
+            raise RuntimeError(f"{where}: map {number}: the data changed while it was read")
         return MapBatch._of(batch._keys, values, batch.offsets, batch.null_maps)
 
 

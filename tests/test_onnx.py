@@ -253,6 +253,35 @@ def test_errors_name_the_input_and_the_map() -> None:
         session.run(None, {"x": [{1: 1}]})
 
 
+def test_errors_show_plain_numbers() -> None:
+    model = operator_model("DictVectorizer", "int64", "double", "double", int64_vocabulary=[5])
+    refused = r"^MapSession: input 'x': map 1: key 5: value 9007199254740993 cannot become float64"
+    with pytest.raises(nbmapops.CastError, match=refused):
+        MapSession(model).run(None, {"x": [{5: 1}, {4: 2, 5: 2**53 + 1}]})
+    model = operator_model("DictVectorizer", "string", "int64", "int64", string_vocabulary=["a"])
+    column = nbmapops.MapBatch.from_arrays(["a", "a"], np.array([1, 2.5], np.float32), [0, 1, 2])
+    with pytest.raises(nbmapops.CastError, match=r"input 'x': map 1: key 'a': value 2\.5 cannot"):
+        MapSession(model).run(None, {"x": column})
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "found"),
+    [("string", 7, "numbers"), ("string", 0.5, "numbers")]
+    + [(kind, "7", "text") for kind in ("int64", "float", "double")],
+)
+def test_text_is_no_number_and_numbers_are_no_text(declared: str, given: Any, found: str) -> None:
+    model = operator_model("CastMap", "int64", declared, "string", cast_to="TO_STRING")
+    session = MapSession(model)
+    with pytest.raises(TypeError, match=f"^MapSession: input 'x' is .*the values are {found}$"):
+        session.run(None, {"x": [{1: given}]})
+
+
+@pytest.mark.parametrize("kind", ["float", "string"])
+def test_maps_without_entries_are_of_every_type(kind: str) -> None:
+    model = operator_model("CastMap", "int64", kind, "float", map_form="SPARSE", max_map=2)
+    assert MapSession(model).run(None, {"x": [{}, {}]})[0].tolist() == [[0, 0], [0, 0]]
+
+
 def test_batches_in_every_form(tmp_path: Any) -> None:
     model = operator_model("DictVectorizer", "int64", "double", "double", int64_vocabulary=[5, 6])
     path = tmp_path / "model.onnx"
