@@ -63,7 +63,7 @@ class Text:
 
     def to_objects(self) -> npt.NDArray[np.object_]:
         """Return the keys as an object array of str."""
-        parts = [_values(_plain(chunk), None, None) for chunk in self._data.chunks]
+        parts = [_values(_plain(chunk), None, _NO_FILL) for chunk in self._data.chunks]
         return _joined(parts, np.dtype(object))
 
     def columns(self, vocabulary: Vocabulary) -> Int64Array:
@@ -123,6 +123,9 @@ class _Rules(NamedTuple):
     operator: str = "MapBatch"
 
 
+_NO_FILL = _Rules("error", "error", None)
+
+
 class _Entries(NamedTuple):
     """Entries of one chunk: Arrow keys and values, offsets from 0, masks or None."""
 
@@ -180,10 +183,10 @@ def read_maps(
     """Read an Arrow column up to the first map that cannot be taken.
 
     Returns the maps before it, or all, and what is wrong with it, or None. `operator` is the name
-    at the front of messages about a map.
+    at the front of messages.
     """
-    chunked = _import(column)
-    key_type, value_type = _entry_types(chunked.type)
+    chunked = _import(column, operator)
+    key_type, value_type = _entry_types(chunked.type, operator)
     rules = _rules(null_map, null_value, value_type)._replace(operator=operator)
     text = _plain(pa.nulls(0, key_type)).type if _is_text(_plain_type(key_type)) else None
     keys: list[Any] = []
@@ -194,7 +197,7 @@ def read_maps(
     masked = False
     bad = None
     for chunk in _fewer([part for part in chunked.chunks if len(part)]):
-        entries = _visible(chunk)
+        entries = _visible(chunk, operator)
         null_values = _nulls(entries.values)
         bad = _bad_map(entries, null_values, rules, first)
         if bad is not None:
@@ -204,9 +207,9 @@ def read_maps(
             entries, null_values = entries.kept(~null_values), None
         count = len(entries.offsets) - 1
         if _is_words(entries.keys.type):
-            _positions(entries.keys)
+            _positions(entries.keys, None, operator)
         keys.append(entries.keys if text else _numbers(entries.keys))
-        values.append(_values(entries.values, null_values, rules.fill))
+        values.append(_values(entries.values, null_values, rules))
         offsets.append(entries.offsets[1:] + end if offsets else entries.offsets)
         null_maps.append(_mask(entries.null_maps, count))
         masked = masked or bool(null_maps[-1].any())
@@ -223,7 +226,7 @@ def read_maps(
     return parts, bad
 
 
-def _import(column: Any) -> Any:
+def _import(column: Any, operator: str) -> Any:
     """Return any Arrow column as a ChunkedArray."""
     if isinstance(column, pa.MapScalar):
         if not column.is_valid:
@@ -231,13 +234,13 @@ def _import(column: Any) -> Any:
         ends = pa.array([0, len(column)], pa.int32())
         return pa.chunked_array([pa.ListArray.from_arrays(ends, column.values)])
     if not is_column(column):
-        raise TypeError(f"MapBatch: {type(column).__name__} is not an Arrow column of maps")
+        raise TypeError(f"{operator}: {type(column).__name__} is not an Arrow column of maps")
     if hasattr(column, "columns"):
         names = list(getattr(column, "column_names", column.columns))
         duckdb = sys.modules.get("duckdb")
         relation = duckdb is not None and isinstance(column, duckdb.DuckDBPyRelation)
         if not (relation and len(names) == 1):
-            raise TypeError(_table_message(column, names))
+            raise TypeError(_table_message(column, names, operator))
         return pa.table(column).column(0)
     if isinstance(column, pa.ChunkedArray):
         return column
@@ -258,11 +261,11 @@ def _fewer(chunks: list[Any]) -> list[Any]:
         return chunks
 
 
-def _table_message(table: Any, names: list[Any]) -> str:
+def _table_message(table: Any, names: list[Any], operator: str) -> str:
     shown = ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
     example = names[0] if names else "name"
     message = (
-        f"MapBatch: {type(table).__name__} is a table, not a column of maps; "
+        f"{operator}: {type(table).__name__} is a table, not a column of maps; "
         f"pick the column, e.g. table[{example!r}] (columns: {shown})"
     )
     for method in ("to_dicts()", "to_pylist()", 'to_dict("records")'):
@@ -271,7 +274,7 @@ def _table_message(table: Any, names: list[Any]) -> str:
     return message
 
 
-def _entry_types(column_type: Any) -> tuple[Any, Any]:
+def _entry_types(column_type: Any, operator: str) -> tuple[Any, Any]:
     """Return key and value type of a column of maps, or say what is wrong with it."""
     types = pa.types
     if types.is_map(column_type):
@@ -284,12 +287,15 @@ def _entry_types(column_type: Any) -> tuple[Any, Any]:
         key_type, value_type = (column_type.value_type.field(i).type for i in (0, 1))
     else:
         raise TypeError(
-            f"MapBatch: a column of {column_type} does not hold maps (map<key, value> or a list of "
-            'struct<key, value>); pick the column of maps, e.g. table["name"]'
+            f"{operator}: a column of {column_type} does not hold maps (map<key, value> or a list "
+            'of struct<key, value>); pick the column of maps, e.g. table["name"]'
         )
     plain = _plain_type(key_type)
     if not (types.is_integer(plain) or types.is_boolean(plain) or _is_text(plain)):
-        raise TypeError(f"MapBatch: keys must be integers or text, not {key_type}")
+        raise TypeError(
+            f"{operator}: keys must be integers or text, not {key_type}; "
+            "cast the column to keys of int64 or string"
+        )
     plain = _plain_type(value_type)
     if not (
         types.is_integer(plain)
@@ -297,7 +303,10 @@ def _entry_types(column_type: Any) -> tuple[Any, Any]:
         or types.is_floating(plain)
         or _is_text(plain)
     ):
-        raise TypeError(f"MapBatch: values must be numbers or text, not {value_type}")
+        raise TypeError(
+            f"{operator}: values must be numbers or text, not {value_type}; "
+            "cast the column to values of double, int64 or string"
+        )
     return key_type, value_type
 
 
@@ -359,7 +368,7 @@ def _exact(number: Any, dtype: np.dtype[Any]) -> Any:
     raise ValueError(f"null_value {show(number)} has no exact {dtype} value")
 
 
-def _visible(maps: Any) -> _Entries:
+def _visible(maps: Any, operator: str) -> _Entries:
     """Return the entries of a chunk that belong to a map that is not null."""
     null_maps = _nulls(maps)
     if hasattr(maps, "offsets") and not hasattr(maps, "sizes"):
@@ -376,12 +385,11 @@ def _visible(maps: Any) -> _Entries:
         start, stop = 0, len(child)
     falls = (offsets[1:] < offsets[:-1]).any()
     if start < 0 or stop > len(child) or offsets[-1] != stop - start or falls:
-        raise ValueError("MapBatch: the offsets of the Arrow column do not fit its entries")
+        raise ValueError(f"{operator}: the offsets of the Arrow column do not fit its entries")
     child = child.slice(start, stop - start)
     # field() heeds the offset of the struct; .keys and .items of a MapArray do not
-    entries = _Entries(
-        _plain(child.field(0)), _plain(child.field(1)), offsets, _nulls(child), null_maps
-    )
+    keys, values = (_plain(child.field(i), operator) for i in (0, 1))
+    entries = _Entries(keys, values, offsets, _nulls(child), null_maps)
     if null_maps is not None:
         lengths = np.diff(offsets)
         if lengths[null_maps].any():
@@ -389,18 +397,22 @@ def _visible(maps: Any) -> _Entries:
     return entries
 
 
-def _plain(array: Any) -> Any:
+def _plain(array: Any, operator: str = "MapBatch") -> Any:
     """Return an array of a type that pyarrow can filter and look up."""
     if pa.types.is_dictionary(array.type):
         if not _is_text(array.type.value_type):
+            _positions(array, _nulls(array.indices), operator)
             return array.dictionary_decode()
         dictionary = array.dictionary
         if pa.types.is_string_view(dictionary.type):
             dictionary = dictionary.cast(pa.large_string())
+        if array.indices.type.bit_width > 32 or pa.types.is_uint32(array.indices.type):
+            _positions(array, _nulls(array.indices), operator)
         indices = array.indices.cast(pa.int32())
         array = pa.DictionaryArray.from_arrays(indices, dictionary, safe=False)
         # a dictionary may hold null as a word, or (a slice) many words that no entry here uses
         if dictionary.null_count or len(dictionary) > len(array):
+            _positions(array, _nulls(array.indices), operator)
             array = array.dictionary_decode().dictionary_encode()
     elif pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
@@ -449,6 +461,10 @@ def _bad_map(
     if not found:
         return None
     _, error, text = checks[order]
+    for array in (entries.keys, entries.values):
+        if pa.types.is_dictionary(array.type):
+            shown = array.slice(entry, 1)
+            _positions(shown, _nulls(shown.indices), rules.operator)
     key, value = (show(array[entry].as_py()) for array in (entries.keys, entries.values))
     number = first + row
     return BadMap(number, error(f"{rules.operator}: map {number}: {text.format(key, value)}"))
@@ -494,28 +510,28 @@ def _buffer_dtype(arrow_type: Any) -> np.dtype[Any]:
     return np.dtype(f"{kind}{arrow_type.bit_width // 8}")
 
 
-def _values(array: Any, nulls: BoolArray | None, fill: Any) -> npt.NDArray[Any]:
-    """Return values as numbers or as objects, with `fill` where they are null."""
+def _values(array: Any, nulls: BoolArray | None, rules: _Rules) -> npt.NDArray[Any]:
+    """Return values as numbers or as objects, with the fill where they are null."""
     values: npt.NDArray[Any]
     if _is_words(array.type):
         words = np.array([*array.dictionary.to_pylist(), None], object)
-        values = words[_positions(array, nulls)]
+        values = words[_positions(array, nulls, rules.operator)]
     else:
         values = _objects(array) if _is_text(array.type) else _numbers(array)
     if nulls is not None:
         values = np.array(values)
-        values[nulls] = fill
+        values[nulls] = rules.fill
     return values
 
 
-def _positions(array: Any, nulls: BoolArray | None = None) -> npt.NDArray[Any]:
+def _positions(array: Any, nulls: BoolArray | None, operator: str) -> npt.NDArray[Any]:
     """Return positions in a dictionary, that of a null behind the last word."""
     positions, end = _view(array.indices), len(array.dictionary)
     if nulls is not None:
         positions, end = np.where(nulls, end, positions.astype(np.int64)), end + 1
     # seen as unsigned, negative positions lie behind the end too: one pass
     if len(positions) and positions.view(f"u{positions.itemsize}").max() >= end:
-        raise ValueError("MapBatch: the Arrow column points outside its dictionary")
+        raise ValueError(f"{operator}: the Arrow column points outside its dictionary")
     return positions
 
 

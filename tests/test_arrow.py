@@ -325,6 +325,27 @@ def test_positions_outside_a_dictionary_are_an_error() -> None:
                 read_column(column)
 
 
+@pytest.mark.parametrize("index", ["int8", "uint8", "int64", "uint32", "uint64"])
+@pytest.mark.parametrize("words", [["a", "b"], ["a", None], ["a", "b", "c", "d"], [5, 6]])
+def test_positions_outside_any_dictionary_are_an_error(words: list[Any], index: str) -> None:
+    """Also where pyarrow decodes it, whose IndexError names nothing."""
+    kind = pa.int64() if words == [5, 6] else pa.string()
+    position = 2**32 if index.endswith("64") else 100
+    codes = pa.DictionaryArray.from_arrays(
+        pa.array([0, None, position], index), pa.array(words, kind), safe=False
+    )
+    refused = r"^CastMap: the Arrow column points outside its dictionary$"
+    ends = pa.array([0, 3], pa.int32())
+    column = pa.MapArray.from_arrays(ends, pa.array([1, 2, 3]), codes)
+    with pytest.raises(ValueError, match=refused):
+        read_maps(column, null_value="skip", operator="CastMap")
+    # a key that a message would show
+    ends = pa.array([0, 1], pa.int32())
+    column = pa.MapArray.from_arrays(ends, codes.slice(2), pa.array([None], VALUE))
+    with pytest.raises(ValueError, match=refused):
+        read_maps(column, operator="CastMap")
+
+
 @pytest.mark.parametrize("offsets", [[0, 1, 3], [0, 2, 1], [2, 1, 2], [-1, 1, 2]])
 def test_broken_offsets_are_an_error(offsets: list[int]) -> None:
     good = column_of([[(1, 5.0)], [(2, 6.0)]])
@@ -534,11 +555,19 @@ def test_hidden_entries_are_not_judged() -> None:
 @pytest.mark.parametrize(
     ("key_type", "value_type", "message"),
     [
-        (pa.float64(), VALUE, "keys must be integers or text, not double"),
+        (
+            pa.float64(),
+            VALUE,
+            "keys must be .* not double; cast the column to keys of int64 or string$",
+        ),
         (pa.binary(), VALUE, "keys must be integers or text, not binary"),
         (pa.timestamp("s"), VALUE, r"keys must be integers or text, not timestamp"),
         (KEY, pa.decimal128(5), "values must be numbers or text, not decimal128"),
-        (KEY, pa.date32(), "values must be numbers or text, not date32"),
+        (
+            KEY,
+            pa.date32(),
+            r"values must be .* date32.*; cast the column to values of double, int64 or string$",
+        ),
         (KEY, pa.duration("s"), "values must be numbers or text, not duration"),
         (KEY, pa.binary(), "values must be numbers or text, not binary"),
         (KEY, pa.null(), "values must be numbers or text, not null"),
@@ -585,6 +614,31 @@ def test_what_is_no_arrow_column() -> None:
         assert not is_column(obj)
         with pytest.raises(TypeError, match="is not an Arrow column of maps"):
             read_column(obj)
+
+
+def test_errors_name_the_operator_that_was_called() -> None:
+    operator = DictVectorizer(int64_vocabulary=[1])
+    codes = pa.DictionaryArray.from_arrays(pa.array([5]), pa.array(["a"]), safe=False)
+    ends = pa.array([0, 1], pa.int32())
+    owned = np.array([0, 1], np.int32)
+    falling = pa.Array.from_buffers(
+        pa.map_(KEY, VALUE),
+        1,
+        [None, pa.py_buffer(owned)],
+        children=[column_of([[(1, 5.0)]]).values],
+    )
+    owned[:] = [1, 0]
+    for column, message in [
+        (pa.array([1, 2]), "a column of int64 does not hold maps"),
+        (pa.table({"m": [1]}), "Table is a table"),
+        (pa.array([], pa.map_(pa.float64(), VALUE)), "keys must be"),
+        (pa.array([], pa.map_(KEY, pa.binary())), "values must be"),
+        (pa.MapArray.from_arrays(ends, codes, pa.array([1])), "the Arrow column points outside"),
+        (pa.MapArray.from_arrays(ends, pa.array([1]), codes), "the Arrow column points outside"),
+        (falling, "the offsets of the Arrow column"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=f"^DictVectorizer: {message}"):
+            operator(column)
 
 
 def test_options_are_checked_before_anything_is_read() -> None:
