@@ -196,7 +196,10 @@ def read_maps(
     first = end = 0
     masked = False
     bad = None
-    for chunk in _fewer([part for part in chunked.chunks if len(part)]):
+    chunks = [part for part in chunked.chunks if len(part)]
+    for chunk in chunks:
+        _validate(chunk, operator)
+    for chunk in _fewer(chunks):
         entries = _visible(chunk, operator)
         null_values = _nulls(entries.values)
         bad = _bad_map(entries, null_values, rules, first)
@@ -248,6 +251,17 @@ def _import(column: Any, operator: str) -> Any:
         return pa.chunked_array(column)
     array = pa.array(column)
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+
+
+def _validate(maps: Any, operator: str) -> None:
+    """Refuse a chunk that points outside its buffers: 1 us, however long it is."""
+    # validate() of a map refuses nulls among entries that belong to no map, too; its offsets are
+    # checked where they are read
+    checked = maps.values if pa.types.is_map(maps.type) else maps
+    try:
+        checked.validate()
+    except pa.ArrowException as error:
+        raise ValueError(f"{operator}: the Arrow column is corrupt: {error}") from error
 
 
 def _fewer(chunks: list[Any]) -> list[Any]:

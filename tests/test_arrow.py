@@ -358,6 +358,29 @@ def test_broken_offsets_are_an_error(offsets: list[int]) -> None:
         read_column(column)
 
 
+@pytest.mark.parametrize("layout", ["map", "list", "large_list", "list_view"])
+def test_text_beyond_its_buffer_is_an_error(layout: str) -> None:
+    ends = np.array([0, 1, 2], np.int32)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"ab")]
+    text = pa.Array.from_buffers(pa.string(), 2, buffers)
+    numbers = pa.array([1, 2])
+    for names in ([text, numbers], [numbers, text]):
+        ends[:] = [0, 1, 2]
+        entries = pa.StructArray.from_arrays(names, names=["key", "value"])
+        if layout == "map":
+            column = pa.MapArray.from_arrays(pa.array([0, 2], pa.int32()), *names)
+        elif layout == "list_view":
+            column = pa.ListViewArray.from_arrays([0], [2], entries)
+        else:
+            make = pa.ListArray if layout == "list" else pa.LargeListArray
+            column = make.from_arrays([0, 2], entries)
+        assert len(read_column(column).values) == 2
+        ends[2] = 10**9
+        for chunks in (column, pa.chunked_array([column] * 9)):
+            with pytest.raises(ValueError, match=r"^CastMap: the Arrow column is corrupt: "):
+                read_maps(chunks, operator="CastMap")
+
+
 def test_many_small_chunks_read_as_one() -> None:
     rows: list[Map] = [[(i, float(i))] * (i % 3) if i % 7 else None for i in range(40)]
     parts = [column_of([row], junk=MUCH_JUNK) for row in rows]
