@@ -30,9 +30,9 @@ except ImportError as error:
 
 from nbmapops._arrays import readonly
 from nbmapops._dictvectorizer import DictVectorizer as _Operator
-from nbmapops._maps import CHUNK_ENTRIES, CHUNK_MAPS, maps_of
+from nbmapops._maps import CHUNK_ENTRIES, CHUNK_MAPS, _walk, maps_of
 from nbmapops._scalars import INT64_MAX, INT64_MIN
-from nbmapops._stages import index_dtype_for
+from nbmapops._stages import _with_room, index_dtype_for
 from nbmapops.errors import UnknownKeyError, show
 
 if TYPE_CHECKING:
@@ -211,16 +211,42 @@ class DictVectorizer(_Original):  # type: ignore[misc]
         return {name: each for name, each in super().__getstate__().items() if name != "_names"}
 
     def onnx_converter(self) -> Any:
-        """Return the function with which skl2onnx converts scikit-learn's class, and this one."""
-        from skl2onnx.common._registration import get_converter
+        """Return what skl2onnx asks an estimator for, to convert it.
 
-        return get_converter("SklearnDictVectorizer")
+        Returns
+        -------
+        callable
+            The function with which skl2onnx converts scikit-learn's class; it fits this one.
+
+        Raises
+        ------
+        ImportError
+            skl2onnx is not installed.
+        """
+        return _of_skl2onnx("get_converter")
 
     def onnx_shape_calculator(self) -> Any:
-        """Return the function with which skl2onnx finds the shape of the result."""
-        from skl2onnx.common._registration import get_shape_calculator
+        """Return what skl2onnx asks an estimator for, to know the shape of its result.
 
-        return get_shape_calculator("SklearnDictVectorizer")
+        Returns
+        -------
+        callable
+            The function for scikit-learn's class; it fits this one.
+
+        Raises
+        ------
+        ImportError
+            skl2onnx is not installed.
+        """
+        return _of_skl2onnx("get_shape_calculator")
+
+
+def _of_skl2onnx(getter: str) -> Any:
+    try:
+        from skl2onnx.common import _registration
+    except ImportError as error:
+        raise ImportError("conversion to ONNX needs skl2onnx: pip install skl2onnx") from error
+    return getattr(_registration, getter)("SklearnDictVectorizer")
 
 
 def _sorted(words: dict[Any, int]) -> dict[Any, int]:
@@ -288,9 +314,9 @@ class _Csr:
 
     def reserve(self, entries: int, rows: int) -> None:
         """Make room for so many more."""
-        self.data = _longer(self.data, self.size + entries)
-        self.indices = _longer(self.indices, self.size + entries)
-        self.indptr = _longer(self.indptr, self.rows + rows + 1)
+        self.data = _longer(self.data, self.size, self.size + entries)
+        self.indices = _longer(self.indices, self.size, self.size + entries)
+        self.indptr = _longer(self.indptr, self.rows + 1, self.rows + rows + 1)
         dtype = index_dtype_for(len(self.data), self.names.size)
         self.indices = self.indices.astype(dtype, copy=False)
         self.indptr = self.indptr.astype(dtype, copy=False)
@@ -320,7 +346,8 @@ class _Csr:
             readonly(offsets), 0, rows, True, False,
             self.size, self.indptr[self.rows :], self.indices, self.data.view(moved),
         )  # fmt: skip
-        assert status == kernels.OK
+        if status != kernels.OK:
+            raise RuntimeError(f"a kernel refused its arrays (status {status})")
         self.rows += rows
 
     def _add_original(self, part: _Part) -> None:
@@ -349,16 +376,11 @@ class _Csr:
         return matrix
 
 
-def _longer(array: Array, need: int) -> Array:
-    """Return the array with room for `need` items, and some more if it has grown before."""
+def _longer(array: Array, size: int, need: int) -> Array:
+    """Return the first `size` items with room for `need`, and some more if it has grown before."""
     if need <= len(array):
         return array
-    if len(array) <= 1:
-        longer = np.empty(need, array.dtype)
-        longer[: len(array)] = array
-        return longer
-    array.resize(max(need, len(array) * 3 // 2), refcheck=False)
-    return array
+    return _with_room(array, size, need if len(array) <= 1 else max(need, len(array) * 3 // 2))
 
 
 class _Reader:
@@ -406,18 +428,15 @@ class _Reader:
         """Read maps as far as the walk goes; tell how many, and whether a map stopped it."""
         if self.read_as is None or _is_small(block) or not self.names.plain:
             return 0, True
-        from nbmapops import _dictwalk
-
-        kind = _kind_of_keys(block[start])
-        if not _dictwalk.available():
+        walk = _walk()
+        if walk is None:
             return 0, True
+        kind = _kind_of_keys(block[start])
         if kind == "int64" and not (self.learn or self.names.integers):
             return 0, True
         before = len(self.words)
         keys, values, offsets = self._room(block[start])
-        read, reason = _dictwalk.walk(
-            block, start, kind, self.words, self.learn, keys, values, offsets
-        )
+        read, reason = walk.walk(block, start, kind, self.words, self.learn, keys, values, offsets)
         entries = int(offsets[read])
         part = _Part(kind, keys[:entries], values[:entries], offsets[: read + 1])
         if self.learn and kind == "string":
@@ -426,7 +445,7 @@ class _Reader:
             while len(self.words) > used:
                 self.words.popitem()
         self._take(part, block[start : start + read])
-        return read, reason == _dictwalk.STOP
+        return read, reason == walk.STOP
 
     def _room(self, mapping: Any) -> tuple[Array, Array, Array]:
         """Return buffers that hold this map."""
@@ -474,11 +493,12 @@ class _Reader:
         if len(numbers):
             row = int(numbers[0])
             name = next(key for key in maps[row] if key not in self.words)
-            raise self._unknown(row, name)
+            raise self._unknown(row, name, maps)
 
-    def _unknown(self, row: int, name: object) -> UnknownKeyError:
+    def _unknown(self, row: int, name: object, maps: _Maps) -> UnknownKeyError:
+        what = "key" if name in maps[row] else "feature"  # key=text
         return UnknownKeyError(
-            f"DictVectorizer: map {self.rows + row}: {show(name)} is not in vocabulary_ "
+            f"DictVectorizer: map {self.rows + row}: {what} {show(name)} is not in vocabulary_ "
             f'({len(self.words)} names); pass handle_unknown="ignore" to skip unknown names'
         )
 
@@ -494,7 +514,7 @@ class _Reader:
             keys = self._codes(names)[rows.indices]
             if len(keys) and keys.min() < 0:
                 entry = int(np.argmax(keys < 0))
-                raise self._unknown(_row(rows.indptr, entry), names[rows.indices[entry]])
+                raise self._unknown(_row(rows.indptr, entry), names[rows.indices[entry]], maps)
         else:
             original.vocabulary_, original.feature_names_ = self.words, []  # names unused
             rows = original.transform(maps)

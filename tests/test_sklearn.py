@@ -38,7 +38,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils._param_validation import InvalidParameterError
 
 import nbmapops.sklearn
-from nbmapops import _dictwalk
+from nbmapops import _dictwalk, kernels
 from nbmapops.sklearn import DictVectorizer
 
 if TYPE_CHECKING:
@@ -268,6 +268,38 @@ def test_without_the_walk_all_is_left_to_scikit_learn(
     assert paths.original > 0
 
 
+def test_where_the_kernels_refuse_all_is_left_to_scikit_learn(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a subinterpreter, where they raise an ImportError."""
+    monkeypatch.delattr(nbmapops, "_dictwalk")
+    monkeypatch.setitem(sys.modules, "nbmapops._dictwalk", None)
+    same_as_scikit_learn(TEXT_MAPS)
+
+    assert paths.walked == 0
+    assert paths.original > 0
+
+
+def test_a_kernel_that_refuses_its_arrays_is_an_error(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also under ``python -O``."""
+    ours = DictVectorizer().fit(TEXT_MAPS)
+    monkeypatch.setattr(kernels, "vectorize_csr", lambda *_: (-2, 0))
+    with pytest.raises(RuntimeError, match=r"^a kernel refused its arrays \(status -2\)$"):
+        ours.transform(TEXT_MAPS)
+
+
+def test_arrays_that_grow_keep_what_they_hold() -> None:
+    csr = nbmapops.sklearn._Csr(np.dtype(np.float64), nbmapops.sklearn._Names({}))
+    for size in (1, 3, 4, 100):
+        csr.reserve(size - csr.size, size - csr.rows)
+        csr.data[size - 1], csr.indices[size - 1], csr.indptr[size] = size, size, size
+        csr.size = csr.rows = size
+    assert csr.data[[0, 2, 3]].tolist() == csr.indices[[0, 2, 3]].tolist() == [1, 3, 4]
+    assert csr.indptr[[0, 1, 3, 4]].tolist() == [0, 1, 3, 4]
+
+
 # ------------------------------------------------------------------------- scikit-learn's code runs
 ODD_MAPS: dict[str, list[Any]] = {
     "text": [{"city": "Bern", "n": 1.5}, {"city": "Rom", "n": 2}],
@@ -340,7 +372,7 @@ def test_vocabularies_that_somebody_made(paths: Paths, vocabulary: Any) -> None:
         each.vocabulary_, each.feature_names_ = vocabulary, list(vocabulary)
     for maps in ([{"a": 1.0, "b": 2.0}], [{7: 1.0, 8: 2.0}], [{"a": 1.0}, {7: 2.0}]):
         assert cells(ours.transform(maps)) == cells(theirs.transform(maps))
-    with pytest.raises(UnknownKeyError, match=r"map 1: 9 is not in vocabulary_ \(2 names\)"):
+    with pytest.raises(UnknownKeyError, match=r"map 1: key 9 is not in vocabulary_ \(2 names\)"):
         ours.set_params(handle_unknown="error").transform([{}, {9: 2.0}])
 
 
@@ -450,10 +482,10 @@ def test_the_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("rows", [3, 3000])
 def test_unknown_names_are_errors_on_request(paths: Paths, rows: int) -> None:
     for known, unknown, shown in (
-        ({"a": 1.0}, {"a": 1.0, "b": 2.0, "c": 3.0}, "'b'"),
-        ({7: 1.0}, {7: 1.0, 9: 2.0}, "9"),
-        ({"a": 1.0}, {"a": 1.0, "g": "d"}, "'g=d'"),
-        ({"g": "a"}, {"g": ["a", "d"]}, "'g=d'"),
+        ({"a": 1.0}, {"a": 1.0, "b": 2.0, "c": 3.0}, "key 'b'"),
+        ({7: 1.0}, {7: 1.0, 9: 2.0}, "key 9"),
+        ({"a": 1.0}, {"a": 1.0, "g": "d"}, "feature 'g=d'"),
+        ({"g": "a"}, {"g": ["a", "d"]}, "feature 'g=d'"),
     ):
         ours = DictVectorizer(handle_unknown="error").fit([known])
         maps: list[Any] = [*repeat(known, rows), unknown]
@@ -469,7 +501,7 @@ def test_names_that_restrict_removed_are_unknown(paths: Paths) -> None:
     ours = DictVectorizer(handle_unknown="error").fit([{"a": 1, "b": 2}])
     assert ours.restrict([False, True]) is ours
     assert ours.transform([{"b": 3}]).toarray().tolist() == [[3]]
-    with pytest.raises(UnknownKeyError, match="map 0: 'a' is not"):
+    with pytest.raises(UnknownKeyError, match="map 0: key 'a' is not"):
         ours.transform([{"b": 3, "a": 1}])
 
 
@@ -597,7 +629,7 @@ def test_p14_the_vocabulary_of_the_training_maps_is_kept(paths: Paths) -> None:
     train, test = [{"g": "a"}, {"g": "b"}, {"g": "c"}], [{"g": "a"}, {"g": "d"}]
     ours = DictVectorizer().fit(train)
     assert ours.transform(test).toarray().tolist() == [[1, 0, 0], [0, 0, 0]]
-    with pytest.raises(UnknownKeyError, match="map 1: 'g=d'"):
+    with pytest.raises(UnknownKeyError, match="map 1: feature 'g=d'"):
         ours.set_params(handle_unknown="error").transform(test)
 
 
@@ -675,6 +707,14 @@ def test_sparse_results_are_of_the_configured_interface(paths: Paths, kind: str)
         ours = same_as_scikit_learn(TEXT_MAPS)
         expected = sparse.csr_matrix if kind == "spmatrix" else sparse.csr_array
         assert type(ours.transform(TEXT_MAPS)) is expected
+
+
+def test_a_missing_skl2onnx_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "skl2onnx", None)
+    monkeypatch.setitem(sys.modules, "skl2onnx.common", None)
+    for ask in (DictVectorizer().onnx_converter, DictVectorizer().onnx_shape_calculator):
+        with pytest.raises(ImportError, match=r"skl2onnx: pip install skl2onnx$"):
+            ask()
 
 
 @pytest.mark.parametrize("key", ["string", "int64"])
