@@ -39,7 +39,9 @@ def read_input(operator: str, maps: Any, values: Any, offsets: Any, expected: st
         return Input(maps, one=False)
     if type(maps) is dict:
         return Input(maps, one=True)
-    scalar = type(maps).__name__ == "MapScalar"  # pyarrow's, a Mapping in some versions
+    kind = type(maps)
+    # pyarrow's is a Mapping in some versions
+    scalar = kind.__name__ == "MapScalar" and kind.__module__.startswith("pyarrow")
     if isinstance(maps, Mapping) and not scalar:
         return Input(maps, one=True)
     refuse_frames(maps, operator)

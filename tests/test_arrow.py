@@ -24,6 +24,7 @@ from nbmapops import (  # noqa: E402
     MapBatch,
     UnknownKeyError,
 )
+from nbmapops._inputs import read_input  # noqa: E402
 from nbmapops._vocabulary import Vocabulary  # noqa: E402
 from nbmapops.arrow import (  # noqa: E402
     Parts,
@@ -1201,3 +1202,14 @@ def test_map_scalars_are_maps_in_a_list_too() -> None:
         dv([{"a": 1.5}, *repeated])
     with pytest.raises(TypeError, match="map 1 is "):
         dv([{"a": 1.5}, *pa.array([None], column.type)])
+
+
+def test_a_class_of_the_name_of_a_map_scalar_is_a_mapping() -> None:
+    class MapScalar(dict[Any, Any]):
+        pass
+
+    mapping = MapScalar({1: 2.5})
+    given = read_input("CastMap", mapping, None, None, "int64")
+    assert given.source is mapping
+    assert given.one
+    assert read_input("CastMap", pa.array([[(1, 2.5)]], pa.map_(KEY, VALUE))[0], *[None] * 3).one
