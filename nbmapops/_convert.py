@@ -18,11 +18,15 @@ import zipfile
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
 from nbmapops import DictVectorizer, MapBatch, kernels
+from nbmapops._batch import entries_of, map_of_entry
+from nbmapops._cast import cast_array
+from nbmapops._scalars import BadMap, inexact_error
+from nbmapops._stages import _checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -296,21 +300,29 @@ def _located(maps: _Maps, first: int) -> Iterator[None]:
     """Give an error of the library the place in the file: its map 0 is map `first` there."""
     try:
         yield
-    except (TypeError, ValueError, OverflowError) as error:
-        found = re.search(r"map (\d+): (.*)", str(error), re.DOTALL)
-        number, reason = (int(found[1]), found[2]) if found else (0, str(error))
-        reason = reason.replace('handle_unknown="ignore"', "--handle-unknown ignore")
-        raise InputError(f"{maps.place(first + number)}: {reason}") from error
+    except BadMap as bad:
+        number, error = bad.number, bad.error
+    except (TypeError, ValueError, OverflowError) as other:
+        number, error = None, other
+    else:
+        return
+    # only the two ends are the library's own words: between them may stand any key
+    found = re.match(r"\w+: map (\d+):? (.*)", str(error), re.DOTALL)
+    named, reason = (int(found[1]), found[2]) if found else (0, str(error))
+    if reason.endswith(_REMEDY):
+        reason = f"{reason.removesuffix(_REMEDY)}pass --handle-unknown ignore to skip unknown keys"
+    number = named if number is None else number
+    raise InputError(f"{maps.place(first + number)}: {reason}") from error
+
+
+_REMEDY = 'pass handle_unknown="ignore" to skip unknown keys'
 
 
 # -------------------------------------------------------------------------------- vocabulary
 def _learn(maps: _Maps) -> DictVectorizer:
     words: set[Any] = set()
-    read = 0
     for batch in maps.chunks("learning the vocabulary"):
-        with _located(maps, read):
-            words.update(batch.keys.tolist())
-        read += len(batch)
+        words.update(batch.keys.tolist())
     return _vectorizer(sorted(words), "error")
 
 
@@ -381,32 +393,31 @@ class _Rows:
             *self._index, keys, batch.values.view(bits), batch.offsets, 0, len(batch),
             self._ignore, False, 0, indptr, indices, data.view(bits),
         )  # fmt: skip
-        if status >= 0:
-            self._refuse(batch, status)
+        if status != kernels.OK:
+            self._refuse(batch, _checked(status))
         return data[:end], indices[:end], indptr
 
-    def _refuse(self, batch: MapBatch, number: int) -> None:
+    def _refuse(self, batch: MapBatch, number: int) -> NoReturn:
         """Raise what the operator has to say about a map."""
         try:
             self._vectorizer(batch[number : number + 1])
-        except (TypeError, ValueError, KeyError) as error:
-            raise ValueError(str(error).replace("map 0", f"map {number}", 1)) from error
+        except (TypeError, ValueError, OverflowError, KeyError) as error:
+            raise BadMap(number, error) from None
+        raise RuntimeError(f"DictVectorizer: map {number}: the data changed while it was read")
 
 
 def _first_inexact(maps: _Maps, first: int, batch: MapBatch) -> str | None:
     """Return the complaint about an integer that must not meet a float in the same matrix."""
-    values = batch.values
-    if values.dtype != np.int64:
+    if batch.values.dtype != np.int64:
         return None
-    for entry in np.flatnonzero((values > 2**53) | (values < -(2**53))):
-        value = int(values[entry])
-        if int(float(value)) != value:
-            number = int(np.searchsorted(batch.offsets, entry, "right")) - 1
-            return (
-                f"{maps.place(first + number)}: value {value} has no exact float64, and other "
-                "values of the file are floats"
-            )
-    return None
+    _, refused = cast_array(batch.values, "int64", "float64", "exact")
+    if not len(refused):
+        return None
+    entry = int(refused[0])
+    number = map_of_entry(batch, entry)
+    keys, values = entries_of(batch, number)
+    position = entry - int(batch.offsets[number])
+    return str(inexact_error(maps.place(first + number), keys[position], values[position]))
 
 
 class _Piece(NamedTuple):
