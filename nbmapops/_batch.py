@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -157,10 +157,7 @@ class MapBatch:
         if value_type is None:
             return batch
         kind = type_name(value_type, "MapBatch: value_type")
-        values, refused = _cast.cast_array(batch._values, value_kind(batch), kind, "exact")
-        if len(refused):
-            _raise_cast(batch, int(refused[0]), kind)
-        return cls._of(batch._keys, values, batch._offsets)
+        return converted(batch, kind, "exact", "MapBatch")
 
     @classmethod
     def from_arrow(
@@ -421,14 +418,20 @@ def _take(keys: Keys, entries: Array) -> Keys:
     return TextKeys(readonly(codes[entries]), words)
 
 
-def _raise_cast(batch: MapBatch, entry: int, kind: str) -> NoReturn:
-    number = map_of_entry(batch, entry)
-    keys, values = entries_of(batch, number)
-    position = entry - int(batch._offsets[number])
-    try:
-        _cast.cast_one(values[position], value_kind(batch), kind, "exact")
-    except ValueError as reason:
-        raise cast_error(
-            f"MapBatch: map {number}", keys[position], values[position], kind, reason
-        ) from None
-    raise AssertionError("cast_array and cast_one disagree")
+def converted(batch: MapBatch, kind: str, rules: str, where: str) -> MapBatch:
+    """Return a batch with its values in another kind; `where` is the front of messages."""
+    own = value_kind(batch)
+    values, refused = _cast.cast_array(batch._values, own, kind, rules)
+    if len(refused):
+        entry = int(refused[0])
+        number = map_of_entry(batch, entry)
+        keys, given = entries_of(batch, number)
+        position = entry - int(batch._offsets[number])
+        try:
+            _cast.cast_one(given[position], own, kind, rules)
+        except ValueError as reason:
+            raise cast_error(
+                f"{where}: map {number}", keys[position], given[position], kind, reason
+            ) from None
+        raise RuntimeError(f"{where}: map {number}: the data changed while it was read")
+    return MapBatch._of(batch._keys, values, batch._offsets, batch._null_maps)

@@ -26,7 +26,7 @@ from nbmapops import DictVectorizer, MapBatch, kernels
 from nbmapops._batch import entries_of, map_of_entry
 from nbmapops._cast import cast_array
 from nbmapops._scalars import BadMap, inexact_error
-from nbmapops._stages import _checked
+from nbmapops._stages import check_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -394,7 +394,7 @@ class _Rows:
             self._ignore, False, 0, indptr, indices, data.view(bits),
         )  # fmt: skip
         if status != kernels.OK:
-            self._refuse(batch, _checked(status))
+            self._refuse(batch, check_status(status))
         return data[:end], indices[:end], indptr
 
     def _refuse(self, batch: MapBatch, number: int) -> NoReturn:

@@ -98,7 +98,7 @@ class MapReader:
 
         Raises `BadMap` for a map that cannot be read.
         """
-        walk = _walk()
+        walk = compiled_walk()
         number = 0
         for block in self._blocks():
             done, run = 0, 1
@@ -295,7 +295,7 @@ LOADED: list[Any] = []
 """Holds the module of the compiled walk once it has been used."""
 
 
-def _walk() -> Any:
+def compiled_walk() -> Any:
     """Return the module of the compiled walk, or None where it cannot be used."""
     try:
         from nbmapops import _dictwalk  # imports numba, so only when many maps are read

@@ -39,7 +39,20 @@ def compiled() -> Any:
     """Return the compiled kernels; an import statement in a function costs 1 us each time."""
     from nbmapops import kernels  # imports Numba
 
+    thread_pools()
     return kernels
+
+
+@cache
+def thread_pools() -> Any:
+    """Return the class of thread pools, whose import is 3 % of the time to import nbmapops.
+
+    It is imported with the kernels, and not in a call on many threads: a process that is forked
+    while another thread imports a module can never import it.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor
 
 
 # ------------------------------------------------------------------------------- preparation
@@ -173,9 +186,7 @@ def run_blocks(
                 return check_status(status), ends
             ends.append(end)
         return None, ends
-    from concurrent.futures import ThreadPoolExecutor  # 3 % of the time to import nbmapops
-
-    pool = ThreadPoolExecutor(threads)
+    pool = thread_pools()(threads)
     try:
         for status, end in pool.map(work, *zip(*blocks, strict=True)):
             if status != _OK:
@@ -472,7 +483,7 @@ class _GrowingRows:
         entries = len(work.values)
         if entries and self.data.dtype != DTYPES[work.kind]:
             room = self.data[: self.size].astype(DTYPES[work.kind])
-            self.data = _with_room(room, self.size, len(self.data))
+            self.data = with_room(room, self.size, len(self.data))
         self._reserve(entries)
         indptr = np.zeros(len(work.batch) + 1, self.indices.dtype)
         if entries:
@@ -510,8 +521,8 @@ class _GrowingRows:
             self._grow(room)
 
     def _grow(self, room: int) -> None:
-        data = _with_room(self.data, self.size, room)
-        self.indices = _with_room(self.indices, self.size, room)
+        data = with_room(self.data, self.size, room)
+        self.indices = with_room(self.indices, self.size, room)
         self.data = data
 
     def finish(self, kind: str) -> Parts:
@@ -534,7 +545,7 @@ def _expected_entries(maps: Any) -> int:
     return int(1.02 * sum(sample) / max(len(sample), 1) * len(maps)) + 1
 
 
-def _with_room(array: Array, size: int, room: int) -> Array:
+def with_room(array: Array, size: int, room: int) -> Array:
     """Return the first elements in an array with room for more."""
     # ndarray.resize would write zeros to all of the room first.
     larger = np.empty(room, array.dtype)

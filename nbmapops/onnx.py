@@ -22,17 +22,17 @@ try:
 except ImportError as error:
     raise ImportError("ONNX models need onnx: pip install 'nbmapops[onnx]'") from error
 
-from nbmapops import _cast
-from nbmapops._batch import MapBatch, entries_of, map_of_entry, value_kind
+from nbmapops._batch import MapBatch, converted, value_kind
 from nbmapops._castmap import CastMap
 from nbmapops._dictvectorizer import DictVectorizer
 from nbmapops._inputs import read_input, whole
-from nbmapops._scalars import Array, cast_error
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
+
+    from nbmapops._scalars import Array
 
 __all__ = ["MapSession", "from_node", "reference_ops"]
 
@@ -273,19 +273,7 @@ class MapSession:
         if len(batch.values) and (own == "string") != (kind == "string"):
             found = "text" if own == "string" else "numbers"
             raise TypeError(f"{where} is declared as a map to {kind}, but the values are {found}")
-        values, refused = _cast.cast_array(batch.values, own, kind, rules)
-        if len(refused):
-            entry = int(refused[0])
-            number = map_of_entry(batch, entry)
-            keys, given_values = entries_of(batch, number)
-            position = entry - int(batch.offsets[number])
-            key, value = keys[position], given_values[position]
-            try:
-                _cast.cast_one(value, own, kind, rules)
-            except ValueError as reason:
-                raise cast_error(f"{where}: map {number}", key, value, kind, reason) from None
-            raise RuntimeError(f"{where}: map {number}: the data changed while it was read")
-        return MapBatch._of(batch._keys, values, batch.offsets, batch.null_maps)
+        return converted(batch, kind, rules, where)
 
 
 def _check_names(what: str, wrong: list[str]) -> None:

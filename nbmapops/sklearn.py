@@ -30,9 +30,9 @@ except ImportError as error:
 
 from nbmapops._arrays import readonly
 from nbmapops._dictvectorizer import DictVectorizer as _Operator
-from nbmapops._maps import CHUNK_ENTRIES, CHUNK_MAPS, _walk, maps_of
+from nbmapops._maps import CHUNK_ENTRIES, CHUNK_MAPS, compiled_walk, maps_of
 from nbmapops._scalars import INT64_MAX, INT64_MIN
-from nbmapops._stages import _with_room, index_dtype_for
+from nbmapops._stages import index_dtype_for, with_room
 from nbmapops.errors import UnknownKeyError, show
 
 if TYPE_CHECKING:
@@ -380,7 +380,7 @@ def _longer(array: Array, size: int, need: int) -> Array:
     """Return the first `size` items with room for `need`, and some more if it has grown before."""
     if need <= len(array):
         return array
-    return _with_room(array, size, need if len(array) <= 1 else max(need, len(array) * 3 // 2))
+    return with_room(array, size, need if len(array) <= 1 else max(need, len(array) * 3 // 2))
 
 
 class _Reader:
@@ -428,7 +428,7 @@ class _Reader:
         """Read maps as far as the walk goes; tell how many, and whether a map stopped it."""
         if self.read_as is None or _is_small(block) or not self.names.plain:
             return 0, True
-        walk = _walk()
+        walk = compiled_walk()
         if walk is None:
             return 0, True
         kind = _kind_of_keys(block[start])
