@@ -213,6 +213,8 @@ def _target(options: argparse.Namespace) -> Path:
     from nbmapops._convert import InputError, learned_path
 
     source, suffix = Path(options.file), ".npy" if options.dense else ".npz"
+    if source.is_dir():
+        raise InputError(f"{source} is a folder, not a file of maps")
     target: Path = options.out or source.with_suffix(suffix)
     if options.vocabulary is None and (options.file == "-" or source.is_fifo()):
         raise InputError(f"{options.file} can be read only once, so it needs --vocabulary")

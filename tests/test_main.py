@@ -441,6 +441,8 @@ def test_a_folder_in_the_way(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert fails(capsys, "maps.jsonl") == "maps.vocabulary.json is a folder"
     (folder / "maps.npy").mkdir()
     assert fails(capsys, "maps.jsonl", "--dense") == "maps.npy is a folder"
+    assert fails(capsys, ".") == ". is a folder, not a file of maps"
+    assert fails(capsys, "") == ". is a folder, not a file of maps"
 
 
 def test_many_chunks_give_what_one_gives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
