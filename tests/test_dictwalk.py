@@ -947,7 +947,7 @@ WORDS = {"a": 0, "b": 1, "": 2}
 def test_a_dict_fills_a_row(mapping: Any, dtype: Any, row: list[Any]) -> None:
     words, kind = (WORDS, "string") if "b" in mapping else (NUMBERS, "int64")
     filled = np.zeros(len(row), dtype)
-    fill = _dictwalk.row_filler(words, kind, skip_unknown=False)  # type: ignore[arg-type]
+    fill = _dictwalk.row_filler(words, kind, skip_unknown=False)
     # Numbers of this test alone: other tests have counts of the constants above.
     mapping = {key: each if type(each) is int else each * 1 for key, each in mapping.items()}
     watched = [each for each in mapping.values() if type(each) is not int]
@@ -976,13 +976,13 @@ def test_a_dict_fills_a_row(mapping: Any, dtype: Any, row: list[Any]) -> None:
     ],
 )
 def test_what_a_row_does_not_take(mapping: Any) -> None:
-    fill = _dictwalk.row_filler(NUMBERS, "int64", skip_unknown=False)  # type: ignore[arg-type]
+    fill = _dictwalk.row_filler(NUMBERS, "int64", skip_unknown=False)
     assert not fill(mapping, np.zeros(4))
     assert not _dictwalk.row_filler(WORDS, "string", skip_unknown=False)(mapping, np.zeros(4))
 
 
 def test_unknown_keys_are_left_out_of_a_row() -> None:
-    fill = _dictwalk.row_filler(NUMBERS, "int64", skip_unknown=True)  # type: ignore[arg-type]
+    fill = _dictwalk.row_filler(NUMBERS, "int64", skip_unknown=True)
     row = np.zeros(4)
     assert fill({7: 0.5, 8: 1.5, -1: 2}, row)
     assert not fill({7: 0.5, 2**70: 2.5}, row)
@@ -1019,10 +1019,10 @@ def test_entries_that_are_left_out_have_a_say(mapping: Any) -> None:
 
 def test_a_row_that_is_too_short_is_not_overrun() -> None:
     room = np.full(6, SENTINEL, float)
-    fill = _dictwalk.row_filler(NUMBERS, "int64", skip_unknown=False)  # type: ignore[arg-type]
+    fill = _dictwalk.row_filler(NUMBERS, "int64", skip_unknown=False)
     assert not fill({1: 0.5, 2**62: 0.5}, room[:2])
     assert room.tolist() == [0.5, *[SENTINEL] * 5]
-    outside = _dictwalk.row_filler({1: -1, 2: 2**62}, "int64", skip_unknown=False)  # type: ignore[arg-type]
+    outside = _dictwalk.row_filler({1: -1, 2: 2**62}, "int64", skip_unknown=False)
     assert not outside({1: 0.5}, room)
     assert not outside({2: 0.5}, room)
 

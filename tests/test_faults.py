@@ -353,7 +353,8 @@ def test_one_long_map_of_many_asks_for_no_memory_of_many_long_ones() -> None:
     long = dict.fromkeys(range(200_000), 1.0)
     for key in (int, str):
         first = {key(each): 1.0 for each in long}
-        dv = DictVectorizer(**{f"{'string' if key is str else 'int64'}_vocabulary": list(first)})
+        words: Any = {f"{'string' if key is str else 'int64'}_vocabulary": list(first)}
+        dv = DictVectorizer(**words)
         assert dv.csr([first, *[{}] * 3_000_000]).nnz == 200_000
 
 

@@ -187,7 +187,7 @@ def test_keys_are_shown_as_they_are(
 def test_a_kernel_that_is_wrong_writes_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, status: int, message: str
 ) -> None:
-    monkeypatch.setattr(_convert.kernels, "vectorize_csr", lambda *_: (status, 0))
+    monkeypatch.setattr("nbmapops.kernels.vectorize_csr", lambda *_: (status, 0))
     write("maps.jsonl", *MAPS)
     with pytest.raises(RuntimeError, match=message):
         main(["maps.jsonl"])
