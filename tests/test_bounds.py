@@ -103,9 +103,10 @@ def test_csr_around_2_to_the_31_entries() -> None:
 
     # int32 cannot say where a row ends beyond it: such a row has no room.
     short, bounds = large(np.int32), np.zeros(3, np.int32)
-    arrays: Any = (keys, values, offsets, 0, 2, False, False)
+    call: Any = kernels.vectorize_csr
+    arrays = (keys, values, offsets, 0, 2, False, False)
     for base, bad in ((middle - 6, kernels.OK), (middle - 4, 1), (middle - 2, 0), (middle + 9, 0)):
-        status = kernels.vectorize_csr(*range_index(8), *arrays, base, bounds, short, data)
+        status = call(*range_index(8), *arrays, base, bounds, short, data)
         assert status[0] == bad
 
 
