@@ -521,6 +521,11 @@ class _GrowingRows:
             self._grow(room)
 
     def _grow(self, room: int) -> None:
+        if not self.expected:
+            # A generator's arrays grow often: the pages of large ones are moved, never held twice.
+            self.data.resize(room, refcheck=False)
+            self.indices.resize(room, refcheck=False)
+            return
         data = with_room(self.data, self.size, room)
         self.indices = with_room(self.indices, self.size, room)
         self.data = data
