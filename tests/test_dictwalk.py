@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import enum
 import importlib.util
+import inspect
 import json
 import os
 import subprocess
@@ -843,6 +844,12 @@ def test_another_process_loads_the_kernels_from_disk(tmp_path: Path) -> None:
     assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["3", "0"]
 
 
+def test_the_stamp_of_the_kernels_is_a_part_of_what_is_cached() -> None:
+    closure = inspect.getclosurevars(_dictwalk._walk_csr.py_func)
+    assert closure.nonlocals == {"stamp": _dictwalk._stamp()}
+
+
+@pytest.mark.thorough  # compiles twice: 20 s
 def test_a_change_of_the_kernels_is_noticed_by_the_cache(tmp_path: Path) -> None:
     code = """
     import numpy as np
