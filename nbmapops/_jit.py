@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from numba import config, njit
+from numba import njit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,15 +18,15 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
 def check_interpreter() -> None:
-    """Raise in a subinterpreter, where compiled code hangs when Numba releases an array."""
+    """Raise in a subinterpreter, where Numba hangs: at the latest when it releases an array."""
     state = ctypes.PYFUNCTYPE(ctypes.c_void_p)
     current, main = (
         state((f"PyInterpreterState_{name}", ctypes.pythonapi))() for name in ("Get", "Main")
     )
-    if current != main and not config.DISABLE_JIT:  # type: ignore[attr-defined]
+    if current != main:
         raise ImportError(
-            "nbmapops: compiled code runs in the main interpreter only, because Numba's does; "
-            "set NUMBA_DISABLE_JIT=1 to run it as plain Python"
+            "nbmapops: batches are converted in the main interpreter only, because Numba works "
+            "nowhere else; single maps are converted anywhere"
         )
 
 
