@@ -148,6 +148,7 @@ def test_two_processes_compile_at_once(tmp_path: Path) -> None:
 
 
 @compiled
+@pytest.mark.thorough  # compiles three times: 10 s
 def test_two_processes_save_other_signatures_at_once(tmp_path: Path) -> None:
     """Numba then may name the same file in the index for both: each finds the other's code."""
     code = """
