@@ -81,9 +81,9 @@ class MapReader:
         # The first int that float64 cannot hold, while all values are ints: (map, key, value).
         self._inexact: tuple[int, Any, int] | None = None
         self._buffers: tuple[Array, Array, Array] | None = None
-        # Reads maps of int -> float64 itself, where it can: given the walk, a block and the number
-        # of a map there, it returns how many maps and entries it has read.
-        self.take: Callable[[Any, Sequence[Any], int], tuple[int, int]] | None = None
+        # Reads maps of int -> float64 itself, where it can: given the walk, a block, the number of
+        # a map there and the most maps to read, it returns how many maps and entries it has read.
+        self.take: Callable[[Any, Sequence[Any], int, int], tuple[int, int]] | None = None
 
     def look_up(self, words: dict[str, int]) -> None:
         """Give text keys these codes, and -1 to others, instead of learning new words."""
@@ -104,7 +104,8 @@ class MapReader:
             done, run = 0, 1
             while done < len(block):
                 if walk and self.take and self._kinds_at(block, done) == ("int64", "float64"):
-                    taken, entries = self.take(walk, block, done)
+                    # No further than `_kinds_at` has looked for an entry.
+                    taken, entries = self.take(walk, block, done, CHUNK_MAPS)
                     if entries:
                         self.key_kind, self.value_kind = "int64", "float64"
                     done += taken

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 # entries, or 32 MiB of dense result, takes some 20 ms.
 BLOCK_ENTRIES = 1 << 21
 BLOCK_BYTES = 1 << 25
-BLOCK_ROWS = 1 << 17
 
 _OK = -1  # the status of a kernel that found nothing wrong
 
@@ -493,12 +492,12 @@ class _GrowingRows:
             written = 0
         self._add(indptr, written)
 
-    def take(self, walk: Any, maps: Sequence[Any], first: int) -> tuple[int, int]:
+    def take(self, walk: Any, maps: Sequence[Any], first: int, most: int) -> tuple[int, int]:
         """Let compiled code write the rows of maps that it reads; how many maps and entries."""
         if self.data.dtype != np.float64:
             return 0, 0
         self._reserve(walk.PIECE)
-        indptr = np.zeros(min(len(maps) - first, BLOCK_ROWS) + 1, self.indices.dtype)
+        indptr = np.zeros(min(len(maps) - first, most) + 1, self.indices.dtype)
         policy, index = self.plan.policy, self.plan.vocabulary.index  # type: ignore[union-attr]
         count, entries, written = walk.walk_csr(
             maps, first, index, policy.skip_unknown, policy.first_wins, BLOCK_ENTRIES,

@@ -923,6 +923,15 @@ def test_a_bad_map_among_those_written_at_once(number: int) -> None:
             operator.csr(maps)
 
 
+def test_empty_maps_do_not_decide_the_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbmapops._maps.CHUNK_MAPS", 2)
+    dv = DictVectorizer(int64_vocabulary=[0, 1])
+    for value in (np.float32(0.5), 1, 0.5):
+        matrix = dv.csr([{}, {}, {}, {0: value}])
+        assert matrix.dtype == dv([{0: value}]).dtype
+        assert matrix.toarray().tolist() == [[0, 0]] * 3 + [[value, 0]]
+
+
 def test_a_map_longer_than_a_piece_is_taken() -> None:
     long = dict.fromkeys(range(_dictwalk.PIECE + 1), 0.5)
     dv = DictVectorizer(int64_vocabulary=range(_dictwalk.PIECE + 1))

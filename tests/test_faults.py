@@ -334,7 +334,7 @@ def test_rows_written_while_dicts_are_read_are_bounded(monkeypatch: pytest.Monke
     if not _dictwalk.available():
         pytest.skip("dicts are read by plain Python, which honours interrupts anywhere")
     monkeypatch.setattr(_stages, "BLOCK_ENTRIES", 1000)
-    monkeypatch.setattr(_stages, "BLOCK_ROWS", 50)
+    monkeypatch.setattr(_maps, "CHUNK_MAPS", 50)
     monkeypatch.setattr(_dictwalk, "PIECE", 400)
     seen = []
     real = _dictwalk.walk_csr
