@@ -15,8 +15,6 @@ from nbmapops.errors import DuplicateKeyError, show
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from nbmapops.arrow import Parts
-
 
 class MapBatch:
     """Many maps as arrays: the layout of an Arrow map column and of CSR.
@@ -200,7 +198,7 @@ class MapBatch:
         """
         from nbmapops import arrow  # the adapter imports pyarrow, an extra
 
-        return batch_of_parts(arrow.read_column(column, null_map=null_map, null_value=null_value))
+        return cls._of(*arrow.read_column(column, null_map=null_map, null_value=null_value))
 
     # -------------------------------------------------------------------------- reading
     @property
@@ -361,11 +359,6 @@ def _restore(keys: Any, values: Array, offsets: Array, null_maps: Array | None) 
     if isinstance(keys, tuple):
         keys = TextKeys(readonly(keys[0]), keys[1])
     return MapBatch._of(keys, values, offsets, null_maps)
-
-
-def batch_of_parts(parts: Parts) -> MapBatch:
-    """Return what was read of an Arrow column as a batch."""
-    return MapBatch._of(*parts)
 
 
 # ------------------------------------------------------------------------------- facts of a batch

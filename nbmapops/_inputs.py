@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nbmapops._arrays import read_arrays
-from nbmapops._batch import MapBatch, batch_of_parts
+from nbmapops._batch import MapBatch
 from nbmapops._maps import MapReader, maps_of, refuse_frames
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def read_input(operator: str, maps: Any, values: Any, offsets: Any, expected: st
 
         if arrow.is_column(maps):
             parts, bad = arrow.read_maps(maps, operator=operator)
-            return Input(batch_of_parts(parts), one=scalar, bad=bad)
+            return Input(MapBatch._of(*parts), one=scalar, bad=bad)
     return Input(MapReader(maps_of(maps, operator), operator, expected), one=False)
 
 

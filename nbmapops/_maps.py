@@ -48,10 +48,7 @@ class Chunk(NamedTuple):
 
     def source(self, number: int) -> Any:
         """Return map `number` of the batch as it was given."""
-        place = self.start + number - self.first
-        if place >= len(self.maps):
-            raise RuntimeError(f"map {number}: the list of maps changed while it was read")
-        return self.maps[place]
+        return self.maps[self.start + number - self.first]
 
 
 class MapReader:

@@ -470,7 +470,7 @@ class _GrowingRows:
     def __init__(self, plan: Plan, reader: MapReader, index_dtype: Any) -> None:
         self.plan = plan
         self.wanted = index_dtype
-        self.expected = _expected_entries(reader.maps)
+        self.expected = expected_entries(reader.maps)
         self.data = np.empty(0, np.float64)
         self.indices = np.empty(0, index_dtype_for(0, plan.width, index_dtype, plan.operator))
         self.ends = [np.zeros(1, np.int64)]
@@ -541,7 +541,7 @@ class _GrowingRows:
         )
 
 
-def _expected_entries(maps: Any) -> int:
+def expected_entries(maps: Any) -> int:
     """Return about how many entries a list of maps has, by a sample; 0: nobody knows."""
     if type(maps) not in (list, tuple):
         return 0
@@ -563,8 +563,12 @@ def _source_of_chunk(
     kind = reader.value_kind
 
     def entries(number: int) -> tuple[list[Any], list[Any]]:
-        number += chunk.first
-        return items_of(reader.where(number), chunk.source(number))
+        where = reader.where(number + chunk.first)
+        try:
+            mapping = chunk.source(number + chunk.first)
+        except IndexError:
+            raise RuntimeError(f"{where}: the list of maps changed while it was read") from None
+        return items_of(where, mapping)
 
     def fail(number: int) -> NoReturn:
         keys, values = entries(number)

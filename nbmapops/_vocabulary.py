@@ -244,16 +244,18 @@ class Vocabulary:
     Immutable. Made by `from_words`; equal words make equal vocabularies with equal pickles.
     """
 
-    __slots__ = ("_columns", "_hash", "_index", "copies", "kind", "words")
+    __slots__ = ("_columns", "_hash", "_index", "arrow_words", "copies", "kind", "words")
 
     kind: Kind
     words: Any  # a read-only int64 array, or a tuple of str
     copies: tuple[NDArray[np.int64], NDArray[np.int64]] | None
+    arrow_words: Any  # words as Arrow text, made and kept by the adapter
 
     def __init__(self, words: NDArray[np.int64] | tuple[str, ...]) -> None:
         self.kind = "string" if isinstance(words, tuple) else "int64"
         self.words = words if isinstance(words, tuple) else _frozen(words)
         self.copies = None
+        self.arrow_words = None
         self._columns: dict[Any, int] | None = None
         self._index: Index | None = None
         self._hash: int | None = None

@@ -32,7 +32,7 @@ from nbmapops._arrays import readonly
 from nbmapops._dictvectorizer import DictVectorizer as _Operator
 from nbmapops._maps import CHUNK_ENTRIES, CHUNK_MAPS, compiled_walk, maps_of
 from nbmapops._scalars import INT64_MAX, INT64_MIN
-from nbmapops._stages import index_dtype_for, with_room
+from nbmapops._stages import expected_entries, index_dtype_for, with_room
 from nbmapops.errors import UnknownKeyError, show
 
 if TYPE_CHECKING:
@@ -406,8 +406,8 @@ class _Reader:
     def read(self, maps: Any) -> None:
         """Read all maps."""
         if not self.learn and type(maps) in (list, tuple):
-            with contextlib.suppress(TypeError):  # of something that is no map, and raises later
-                self.csr.reserve(sum(map(len, maps)), len(maps))
+            with contextlib.suppress(MemoryError):  # what is expected of a sample may be far off
+                self.csr.reserve(expected_entries(maps), len(maps))
         run = 1
         for block in _blocks(maps):
             done = 0

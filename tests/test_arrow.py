@@ -382,6 +382,47 @@ def test_text_beyond_its_buffer_is_an_error(layout: str) -> None:
                 read_maps(chunks, operator="CastMap")
 
 
+@pytest.mark.parametrize("ends", [[0, 3000, 2], [0, -9, 2], [-1, 1, 2], [0, 2, 1], [0, 1, 3]])
+@pytest.mark.parametrize("words", [False, True], ids=["plain", "dictionary"])
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+def test_text_with_broken_offsets_is_an_error(ends: list[int], words: bool, kind: Any) -> None:
+    """An IPC stream may bring them; pyarrow alone ends the process, or shows other memory."""
+    owned = np.array([0, 1, 2], np.int32 if kind == pa.string() else np.int64)
+    text = pa.Array.from_buffers(kind, 2, [None, pa.py_buffer(owned), pa.py_buffer(b"ab")])
+    if words:
+        text = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), text)
+    numbers = pa.array([1, 2])
+    for names in ([text, numbers], [numbers, text]):
+        owned[:] = [0, 1, 2]
+        column = pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), *names)
+        assert len(read_column(column).values) == 2
+        owned[:] = ends
+        for chunks in (column, pa.chunked_array([column] * 9)):
+            with pytest.raises(ValueError, match=r"^CastMap: the Arrow column is corrupt: "):
+                read_maps(chunks, operator="CastMap")
+
+
+def test_views_beyond_their_buffers_are_an_error() -> None:
+    views = np.frombuffer(pa.array(["x" * 20], pa.string_view()).buffers()[1], np.int32).copy()
+    buffers = [None, pa.py_buffer(views), pa.py_buffer(b"x" * 20)]
+    text = pa.Array.from_buffers(pa.string_view(), 1, buffers)
+    column = pa.MapArray.from_arrays(pa.array([0, 1], pa.int32()), text, pa.array([1]))
+    assert len(read_column(column).values) == 1
+    views[0] = 10**9
+    with pytest.raises(ValueError, match="MapBatch: the Arrow column is corrupt: "):
+        read_column(column)
+    starts = np.array([0], np.int32)
+    entries = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["key", "value"])
+    make = pa.Array.from_buffers
+    lists = pa.list_view(entries.type)
+    sizes = pa.py_buffer(np.array([1], np.int32))
+    column = make(lists, 1, [None, pa.py_buffer(starts), sizes], children=[entries])
+    assert len(read_column(column).values) == 1
+    starts[0] = 100
+    with pytest.raises(ValueError, match="MapBatch: the Arrow column is corrupt: "):
+        read_column(column)
+
+
 def test_many_small_chunks_read_as_one() -> None:
     rows: list[Map] = [[(i, float(i))] * (i % 3) if i % 7 else None for i in range(40)]
     parts = [column_of([row], junk=MUCH_JUNK) for row in rows]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import enum
-import importlib.util
 import inspect
 import json
 import os
@@ -760,42 +759,6 @@ def test_signal_handlers_run_between_walks() -> None:
     assert list(words.values()) == list(range(len(words)))
     """
     run(script(body))
-
-
-SUBINTERPRETER = """
-import sys
-{before}
-import {module} as interpreters
-code = '''
-try:
-    from nbmapops._dictwalk import available, walk, DONE
-except ImportError as error:
-    answer = "refused"
-else:
-    import numpy as np
-    answer = "plain"
-    if available():
-        keys, values, offsets = np.zeros(9, np.int64), np.zeros(9), np.zeros(9, np.int64)
-        assert walk([{{1: 1.5}}], 0, "int64", None, False, keys, values, offsets) == (1, DONE)
-        answer = "walked"
-import os
-os.write(1, answer.encode())
-'''
-made = interpreters.create()
-interpreters.run_string(made, code)
-{after}
-"""
-
-
-@pytest.mark.parametrize("loaded", [True, False])
-def test_a_subinterpreter_is_refused_or_served(loaded: bool) -> None:
-    names = ("_interpreters", "_xxsubinterpreters")  # since Python 3.13, before
-    module = next((name for name in names if importlib.util.find_spec(name)), None)
-    if module is None:
-        pytest.skip("this Python has no subinterpreters")
-    use = "from nbmapops._dictwalk import available; assert available()" if loaded else ""
-    code = SUBINTERPRETER.format(module=module, before=use, after=use)
-    assert run(code, PYTHONWARNINGS="ignore") in ("refused", "plain", "walked")
 
 
 GROWTH = """

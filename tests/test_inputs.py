@@ -796,3 +796,16 @@ def test_a_masked_matrix_has_no_inverse() -> None:
         DictVectorizer(int64_vocabulary=[0, 1]).inverse(
             np.ma.array([[1.0, 2.0]], mask=[[True, False]])
         )
+
+
+def test_a_list_that_shrinks_while_it_is_read() -> None:
+    pytest.importorskip("scipy")
+
+    class Shrinking(dict[int, float]):
+        def items(self) -> Any:
+            del maps[1:]
+            return super().items()
+
+    maps: list[Any] = [Shrinking({1: 0.5}), {7: 0.5}, {1: 0.5}]
+    with pytest.raises(RuntimeError, match="DictVectorizer: map 1: the list of maps changed"):
+        DictVectorizer(int64_vocabulary=[1]).csr(maps)
