@@ -134,7 +134,8 @@ def _bad_values(
     """
     if len(refused) and plan.form != "DENSE" and plan.policy.skip_unknown:
         columns = np.empty(len(refused), np.int64)
-        check_status(compiled().lookup(*index, readonly(keys[refused]), columns))
+        asked = readonly(keys[refused].astype(np.int64, copy=False))
+        check_status(compiled().lookup(*index, asked, columns))
         refused = refused[columns >= 0]
     if not len(refused):
         return []

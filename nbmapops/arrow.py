@@ -35,6 +35,7 @@ if int(pa.__version__.partition(".")[0]) < 18:
 
 __all__ = ["Parts", "Text", "is_column", "read_column", "read_maps"]
 
+Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
@@ -65,25 +66,23 @@ class Text:
         parts = [_values(_plain(chunk), None, _NO_FILL) for chunk in self._data.chunks]
         return _joined(parts, np.dtype(object))
 
-    def columns(self, vocabulary: Vocabulary) -> Int64Array:
+    def columns(self, vocabulary: Vocabulary) -> Int32Array:
         """Return the column of each key in a vocabulary of text, -1 where it is no word."""
         if not _is_words(self._data.type):
             return _columns(self._data, vocabulary)
-        columns = np.empty(len(self), np.int64)
-        start, dictionary, table = 0, None, None
+        parts: list[Int32Array] = []
+        dictionary, table = None, None
         for chunk in map(_plain, self._data.chunks):
             if dictionary is None or not dictionary.equals(chunk.dictionary):
                 dictionary = chunk.dictionary
                 same = _are_words(dictionary, vocabulary)
                 table = None if same else _columns(dictionary, vocabulary)
-            part, positions = columns[start : start + len(chunk)], _view(chunk.indices)
-            if table is None:
-                part[:] = positions
-            else:
+            positions = _view(chunk.indices)
+            if table is not None:
                 # twice as fast as table[positions]; all positions are checked already
-                np.take(table, positions, out=part, mode="clip")
-            start += len(chunk)
-        return columns
+                positions = table.take(positions, mode="clip")
+            parts.append(positions)
+        return _joined(parts, np.dtype(np.int32))
 
     def encode(self) -> tuple[Int64Array, tuple[str, ...]]:
         """Return codes and words; those of dictionaries may repeat, and need not be used."""
@@ -599,25 +598,22 @@ def _are_words(dictionary: Any, vocabulary: Vocabulary) -> bool:
     return bool(dictionary.cast(pa.large_string()).equals(_word_set(vocabulary)))
 
 
-def _columns(text: Any, vocabulary: Vocabulary) -> Int64Array:
+def _columns(text: Any, vocabulary: Vocabulary) -> Int32Array:
     """Return the columns of text, -1 where it is no word."""
     if len(text) < len(vocabulary):  # pyarrow would first hash every word: 100 ns each
         found = map(vocabulary.columns.get, text.to_pylist(), repeat(-1))
-        return np.fromiter(found, np.int64, len(text))
-    columns = np.empty(len(text), np.int64)
-    start = 0
+        return np.fromiter(found, np.int32, len(text))
+    parts: list[Int32Array] = []
     found = pc.index_in(text, value_set=_word_set(vocabulary))
     for chunk in found.chunks if isinstance(found, pa.ChunkedArray) else [found]:
-        part = columns[start : start + len(chunk)]
-        part[:] = _view(chunk)
-        missing = _nulls(chunk)
+        columns, missing = _view(chunk), _nulls(chunk)
         if missing is not None:
-            # 1.3 ns a key; part[missing] = -1 takes 4.9 where half of the keys are missing
-            part += 1
-            part *= ~missing
-            part -= 1
-        start += len(chunk)
-    return columns
+            # 1.3 ns a key; columns[missing] = -1 takes 4.9 where half of the keys are missing
+            columns = columns + 1
+            columns *= ~missing
+            columns -= 1
+        parts.append(columns)
+    return _joined(parts, np.dtype(np.int32))
 
 
 def _word_set(vocabulary: Vocabulary) -> Any:

@@ -413,7 +413,7 @@ def vectorize_dense(
     ----------
     header, pilots, slots, table : arrays
         The index of a vocabulary (see the module's description).
-    keys : int64 array, shape (n,)
+    keys : int64 or int32 array, shape (n,)
         The keys of all maps.
     values : array, shape (n,)
         Their values, of any dtype of 4 or 8 bytes: values are only moved.
@@ -877,7 +877,7 @@ def vectorize_csr(
     ----------
     header, pilots, slots, table : arrays
         The index of a vocabulary (see the module's description).
-    keys : int64 array, shape (n,)
+    keys : int64 or int32 array, shape (n,)
         The keys of all maps.
     values : array, shape (n,)
         Their values, of any dtype of 4 or 8 bytes: values are only moved.

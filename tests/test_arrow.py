@@ -770,7 +770,7 @@ def test_text_keys_are_looked_up(kind: Any, more: int) -> None:
     others = [str(number) for number in range(more)]
     for words in (["a", "b", "", "b"], ["a", "b", ""]):
         columns = text.columns(vocabulary(*words, *others))
-        assert columns.dtype == np.int64
+        assert columns.dtype == np.int32
         assert columns.tolist() == [1, -1, 0, 1, 2, 0]
     assert text.columns(vocabulary()).tolist() == [-1] * 6
     assert text[1:3].columns(vocabulary("a")).tolist() == [-1, 0]

@@ -232,6 +232,23 @@ def test_rows_of_known_keys(name: str, prefilled: bool) -> None:
     assert check_dense(WORDS[name], *arrays, prefilled=prefilled) == -1
 
 
+@pytest.mark.parametrize("name", ["range below 0", "table", "hash"])
+def test_keys_of_int32(name: str) -> None:
+    """Columns that Arrow has found are int32, -1 for an unknown key."""
+    words = WORDS[name]
+    if name == "hash":
+        words = rng_of(5).permutation(np.arange(-50, 50) * 40_000_009)
+    assert kind_of(name) == build_index(words).header[1]
+    keys, values, offsets = batch(words, SMALL)
+    strange = readonly(np.where(np.arange(len(keys)) % 7 == 3, 2**31 - 1, keys), np.int32)
+
+    assert check_csr(words, readonly(keys, np.int32), values, offsets) == -1
+    assert check_dense(words, readonly(keys, np.int32), values, offsets) == -1
+    for skip in (False, True):
+        check_csr(words, strange, values, offsets, skip=skip)
+        check_dense(words, strange, values, offsets, skip=skip)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.int32])
 def test_values_are_moved_bit_by_bit(dtype: Any) -> None:
     """The library passes int32 and int64 views; a user's own function may pass floats."""
