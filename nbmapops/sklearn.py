@@ -7,7 +7,6 @@ result is scikit-learn's.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -28,16 +27,13 @@ except ImportError as error:
         "the estimator needs scikit-learn: pip install 'nbmapops[sklearn]'"
     ) from error
 
-from nbmapops._arrays import readonly
 from nbmapops._dictvectorizer import DictVectorizer as _Operator
 from nbmapops._maps import CHUNK_ENTRIES, CHUNK_MAPS, compiled_walk, maps_of
 from nbmapops._scalars import INT64_MAX, INT64_MIN
-from nbmapops._stages import expected_entries, index_dtype_for, with_room
 from nbmapops.errors import UnknownKeyError, show
 
 if TYPE_CHECKING:
     from nbmapops._scalars import Array
-    from nbmapops._vocabulary import Index
 
 __all__ = ["DictVectorizer"]
 
@@ -302,85 +298,21 @@ class _Part(NamedTuple):
     offsets: Array
 
 
-class _Csr:
-    """The result while it is made: CSR arrays that grow where nobody knew how long they will be."""
-
-    def __init__(self, dtype: np.dtype[Any], names: _Names) -> None:
-        self.names = names
-        self.rows = self.size = 0
-        self.data = np.empty(0, dtype)
-        self.indices = np.empty(0, np.int32)
-        self.indptr = np.zeros(1, np.int32)
-
-    def reserve(self, entries: int, rows: int) -> None:
-        """Make room for so many more."""
-        self.data = _longer(self.data, self.size, self.size + entries)
-        self.indices = _longer(self.indices, self.size, self.size + entries)
-        self.indptr = _longer(self.indptr, self.rows + 1, self.rows + rows + 1)
-        dtype = index_dtype_for(len(self.data), self.names.size)
-        self.indices = self.indices.astype(dtype, copy=False)
-        self.indptr = self.indptr.astype(dtype, copy=False)
-
-    def add(self, part: _Part) -> None:
-        """Add rows, with the columns of each in ascending order."""
-        source, keys, values, offsets = part
-        self.reserve(len(values), len(offsets) - 1)
-        names = self.names
-        if source == "scikit-learn":
-            self._add_original(part)
-        elif source == "string":
-            self._add_walked(names.by_code.index, keys, values, offsets)
-        elif names.integers:
-            self._add_walked(names.by_name.index, keys, values, offsets)
-        else:
-            keys = np.array([names.words[key] for key in keys.tolist()], np.int64)
-            self._add_walked(names.by_code.index, keys, values, offsets)
-
-    def _add_walked(self, index: Index, keys: Array, values: Array, offsets: Array) -> None:
-        from nbmapops import kernels
-
-        moved = np.int32 if values.itemsize == 4 else np.int64
-        rows = len(offsets) - 1
-        status, self.size = kernels.vectorize_csr(
-            *index, readonly(keys.astype(np.int64, copy=False)), readonly(values).view(moved),
-            readonly(offsets), 0, rows, True, False,
-            self.size, self.indptr[self.rows :], self.indices, self.data.view(moved),
-        )  # fmt: skip
-        if status != kernels.OK:
-            raise RuntimeError(f"a kernel refused its arrays (status {status})")
-        self.rows += rows
-
-    def _add_original(self, part: _Part) -> None:
+def _csr(part: _Part, names: _Names) -> Any:
+    """Return rows as a CSR array, with the columns of each in ascending order."""
+    source, keys, values, offsets = part
+    if source == "scikit-learn":
         # A column may stand twice in a row here: {"a=b": 1, "a": "b"}.
-        _, keys, values, offsets = part
-        rows, stop = len(offsets) - 1, self.size + len(values)
-        columns = self.names.column_of[keys]
-        matrix = sparse.csr_array((values, columns, offsets), shape=(rows, self.names.size))
+        shape = (len(offsets) - 1, len(names.words))
+        matrix = sparse.csr_array((values, names.column_of[keys], offsets), shape=shape)
         matrix.sort_indices()
-        self.data[self.size : stop] = matrix.data
-        self.indices[self.size : stop] = matrix.indices
-        self.indptr[self.rows + 1 : self.rows + rows + 1] = offsets[1:] + self.size
-        self.rows, self.size = self.rows + rows, stop
-
-    def matrix(self) -> Any:
-        """Return the matrix, of the kind that scikit-learn is configured for."""
-        dtype = index_dtype_for(self.size, self.names.size)
-        for array in (self.data, self.indices):
-            array.resize(self.size, refcheck=False)
-        kind = get_config().get("sparse_interface", "spmatrix")
-        made = sparse.csr_matrix if kind == "spmatrix" else sparse.csr_array
-        matrix = made((self.rows, self.names.size), dtype=self.data.dtype)
-        matrix.data = self.data
-        matrix.indices = self.indices.astype(dtype, copy=False)
-        matrix.indptr = self.indptr[: self.rows + 1].astype(dtype, copy=False)
         return matrix
-
-
-def _longer(array: Array, size: int, need: int) -> Array:
-    """Return the first `size` items with room for `need`, and some more if it has grown before."""
-    if need <= len(array):
-        return array
-    return with_room(array, size, need if len(array) <= 1 else max(need, len(array) * 3 // 2))
+    if source == "string":
+        return names.by_code.csr(keys, values, offsets)
+    if names.integers:
+        return names.by_name.csr(keys, values, offsets)
+    codes = np.array([names.words[key] for key in keys.tolist()], np.int64)
+    return names.by_code.csr(codes, values, offsets)
 
 
 class _Reader:
@@ -400,14 +332,11 @@ class _Reader:
         self.dtype: np.dtype[Any] = np.dtype(estimator.dtype if keep else np.float64)
         self.rows = 0
         self.parts: list[_Part] = []  # while the columns are not known
-        self.csr = _Csr(self.dtype, names)
+        self.matrices: list[Any] = []
         self.buffers: tuple[Array, Array, Array] | None = None
 
     def read(self, maps: Any) -> None:
         """Read all maps."""
-        if not self.learn and type(maps) in (list, tuple):
-            with contextlib.suppress(MemoryError):  # what is expected of a sample may be far off
-                self.csr.reserve(expected_entries(maps), len(maps))
         run = 1
         for block in _blocks(maps):
             done = 0
@@ -475,7 +404,7 @@ class _Reader:
         if self.learn:
             self.parts.append(part)
         else:
-            self.csr.add(part)
+            self.matrices.append(_csr(part, self.names))
 
     def _learn_integers(self, part: _Part, maps: _Maps) -> None:
         keys = part.keys
@@ -530,14 +459,13 @@ class _Reader:
         return np.array([words.setdefault(name, len(words)) for name in names], np.int32)
 
     def matrix(self, names: _Names) -> Any:
-        """Return all rows as a CSR matrix, with the columns that the names have got."""
-        if self.learn:
-            self.csr = _Csr(self.dtype, names)
-            self.csr.reserve(sum(len(part.values) for part in self.parts), self.rows)
+        """Return all rows as the sparse kind that scikit-learn is configured for."""
         self.parts.reverse()
         while self.parts:  # each of them goes when its rows are there
-            self.csr.add(self.parts.pop())
-        return self.csr.matrix()
+            self.matrices.append(_csr(self.parts.pop(), names))
+        matrix = sparse.vstack(self.matrices, format="csr")
+        kind = get_config().get("sparse_interface", "spmatrix")
+        return sparse.csr_matrix(matrix) if kind == "spmatrix" else matrix
 
 
 def _blocks(maps: Any) -> Iterator[_Maps]:

@@ -290,16 +290,6 @@ def test_a_kernel_that_refuses_its_arrays_is_an_error(
         ours.transform(TEXT_MAPS)
 
 
-def test_arrays_that_grow_keep_what_they_hold() -> None:
-    csr = nbmapops.sklearn._Csr(np.dtype(np.float64), nbmapops.sklearn._Names({}))
-    for size in (1, 3, 4, 100):
-        csr.reserve(size - csr.size, size - csr.rows)
-        csr.data[size - 1], csr.indices[size - 1], csr.indptr[size] = size, size, size
-        csr.size = csr.rows = size
-    assert csr.data[[0, 2, 3]].tolist() == csr.indices[[0, 2, 3]].tolist() == [1, 3, 4]
-    assert csr.indptr[[0, 1, 3, 4]].tolist() == [0, 1, 3, 4]
-
-
 # ------------------------------------------------------------------------- scikit-learn's code runs
 ODD_MAPS: dict[str, list[Any]] = {
     "text": [{"city": "Bern", "n": 1.5}, {"city": "Rom", "n": 2}],
@@ -566,16 +556,6 @@ def test_p01_estimators_take_the_matrix(estimator: Any) -> None:
         assert matrix.indices.tolist() == [0, 1, 0, 2]
         assert matrix.indptr.tolist() == [0, 2, 4]
         assert matrix.indices.dtype == matrix.indptr.dtype == np.int32
-
-
-def test_large_index_arrays_where_they_must_be(
-    paths: Paths, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nbmapops.sklearn, "index_dtype_for", lambda nnz, width: np.int64)
-    matrix = DictVectorizer().fit_transform(MAPS)
-
-    assert matrix.indices.dtype == matrix.indptr.dtype == np.int64
-    assert matrix.toarray().tolist() == [[1, 2, 0], [2, 0, 3]]
 
 
 def test_p04_stored_zeros_are_there_and_the_inverse_leaves_them_out(paths: Paths) -> None:
