@@ -18,15 +18,15 @@ import zipfile
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from nbmapops import DictVectorizer, MapBatch, kernels
+from nbmapops import DictVectorizer, MapBatch
 from nbmapops._batch import entries_of, map_of_entry
 from nbmapops._cast import cast_array
 from nbmapops._scalars import BadMap, inexact_error
-from nbmapops._stages import check_status
+from nbmapops._stages import csr_parts, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -107,7 +107,7 @@ def convert(
         )
         vectorizer = _learn(maps) if vocabulary is None else _read_words(vocabulary, handle_unknown)
         with _Spool(folder, len(vectorizer)) as spool:
-            report = _fill(spool, maps, vectorizer, handle_unknown == "ignore")
+            report = _fill(spool, maps, vectorizer)
             with (folder / "matrix").open("xb") as stream:
                 (spool.write_npy if dense else spool.write_npz)(stream)
         if learned is not None:
@@ -302,7 +302,7 @@ def _located(maps: _Maps, first: int) -> Iterator[None]:
         yield
     except BadMap as bad:
         number, error = bad.number, bad.error
-    except (TypeError, ValueError, OverflowError) as other:
+    except (TypeError, ValueError, OverflowError, KeyError) as other:
         number, error = None, other
     else:
         return
@@ -346,13 +346,13 @@ def _vectorizer(words: list[Any], handle_unknown: str) -> DictVectorizer:
 
 
 # -------------------------------------------------------------------------------- matrix out
-def _fill(spool: _Spool, maps: _Maps, vectorizer: DictVectorizer, ignore: bool) -> Report:
-    rows = _Rows(vectorizer, ignore)
+def _fill(spool: _Spool, maps: _Maps, vectorizer: DictVectorizer) -> Report:
+    (plan,) = vectorizer._plans.values()
     read = entries = unknown = 0
     inexact: str | None = None
     for batch in maps.chunks("vectorizing"):
         with _located(maps, read):
-            data, indices, indptr = rows.of(batch)
+            data, indices, indptr = csr_parts(plan, batch, source_of(plan, batch))
         spool.append(data, indices, indptr)
         inexact = inexact or _first_inexact(maps, read, batch)
         if inexact and spool.dtype == np.float64:
@@ -361,49 +361,6 @@ def _fill(spool: _Spool, maps: _Maps, vectorizer: DictVectorizer, ignore: bool) 
         entries += len(batch.values)
         unknown += len(batch.values) - len(data)
     return Report(read, entries, unknown, len(vectorizer), spool.dtype, None)
-
-
-class _Rows:
-    """The rows of batches as CSR arrays, without SciPy: the kernels write them."""
-
-    def __init__(self, vectorizer: DictVectorizer, ignore: bool) -> None:
-        words = vectorizer.vocabulary
-        self._vectorizer = vectorizer
-        self._ignore = ignore
-        self._columns = (
-            None if isinstance(words, np.ndarray) else {w: c for c, w in enumerate(words)}
-        )
-        if self._columns is not None:  # then keys are looked up here, and the kernel gets columns
-            vectorizer = DictVectorizer(int64_vocabulary=range(len(words)))
-        self._index = vectorizer.index
-
-    def of(self, batch: MapBatch) -> tuple[Array, Array, Array]:
-        keys = batch.keys
-        text = keys.dtype == object
-        if len(keys) and text != (self._columns is not None):
-            self._refuse(batch, int(np.flatnonzero(batch.offsets)[0]) - 1)
-        if self._columns is not None:
-            get = self._columns.get
-            keys = np.fromiter((get(key, -1) for key in keys), np.int64, len(keys))
-            keys.setflags(write=False)
-        data, indices = np.empty_like(batch.values), np.empty(len(keys), np.int32)
-        indptr = np.zeros(len(batch) + 1, np.int32)
-        bits = f"i{data.itemsize}"  # values are only moved: one compilation for all types
-        status, end = kernels.vectorize_csr(
-            *self._index, keys, batch.values.view(bits), batch.offsets, 0, len(batch),
-            self._ignore, False, 0, indptr, indices, data.view(bits),
-        )  # fmt: skip
-        if status != kernels.OK:
-            self._refuse(batch, check_status(status))
-        return data[:end], indices[:end], indptr
-
-    def _refuse(self, batch: MapBatch, number: int) -> NoReturn:
-        """Raise what the operator has to say about a map."""
-        try:
-            self._vectorizer(batch[number : number + 1])
-        except (TypeError, ValueError, OverflowError, KeyError) as error:
-            raise BadMap(number, error) from None
-        raise RuntimeError(f"DictVectorizer: map {number}: the data changed while it was read")
 
 
 def _first_inexact(maps: _Maps, first: int, batch: MapBatch) -> str | None:
