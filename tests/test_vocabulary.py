@@ -172,7 +172,7 @@ def test_arrays_of_another_shape_are_refused(words: object) -> None:
         (np.array(["1"]), "word 0 is '1' (str)"),
         (np.array([1], "m8[s]"), "word 0 is np.timedelta64(1,'s') (timedelta64)"),
         (np.array([1], "M8[ns]"), "(datetime64)"),
-        ([np.timedelta64(1)], "(timedelta64)"),
+        ([np.timedelta64(1, "s")], "(timedelta64)"),
         (np.ma.masked_array([1, 2], [False, True]), "word 1 is masked (MaskedConstant)"),
     ],
 )
@@ -283,7 +283,7 @@ def test_integers_are_in(key: object) -> None:
 @pytest.mark.parametrize(
     "key",
     [5.0, np.float32(5), 5 + 0j, "5", b"1", None, [], {}, [5], (5,), 2**63, -(2**70),
-     np.timedelta64(5), np.array(5), np.array([5]), object(), float("nan")],
+     np.timedelta64(5, "s"), np.array(5), np.array([5]), object(), float("nan")],
 )  # fmt: skip
 def test_anything_else_is_not_in(key: object) -> None:
     assert key not in numbers([5, 1, 0])
