@@ -419,6 +419,7 @@ class DictVectorizer:
         if matrix.ndim != 2:
             raise ValueError(f"DictVectorizer: the matrix must be 2-D, not {matrix.ndim}-D")
         self._check_width(matrix.shape)
+        _cells(matrix[:0].ravel())  # refuses times and the like, which do not compare with numbers
         text = matrix.dtype.kind in "OUT"
         if text and not all(isinstance(cell, str) for cell in matrix.ravel().tolist()):
             raise TypeError(

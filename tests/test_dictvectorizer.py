@@ -684,6 +684,12 @@ def test_inverse_of_what_no_value_can_be_is_refused(cell: Any) -> None:
             by_int().inverse(np.array([[cell] * 3]))
 
 
+@pytest.mark.parametrize("dtype", ["V4", "m8[s]", "M8[s]", "S3", "c16", "V0"])
+def test_inverse_of_a_dtype_of_no_values_is_refused(dtype: str) -> None:
+    with pytest.raises(TypeError, match=r"^DictVectorizer: the matrix of .* has cells that are no"):
+        by_int().inverse(np.zeros((2, 3), dtype))
+
+
 @pytest.mark.parametrize(
     ("part", "damage", "message"),
     [
