@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAl
 
 import numpy as np
 
-from nbmapops import DictVectorizer, MapBatch
+from nbmapops import DictVectorizer, MapBatch, UnknownKeyError
 from nbmapops._batch import entries_of, map_of_entry
 from nbmapops._cast import cast_array
 from nbmapops._scalars import BadMap, inexact_error
@@ -266,7 +266,7 @@ class _Parquet:
             total = self._file.metadata.num_rows
             progress = stack.enter_context(_progress(what, total, " maps"))
             first = 0
-            for rows in self._file.iter_batches(batch_size=_CHUNK_ROWS, columns=[self._column]):
+            for rows in self._batches():
                 maps = rows.column(0)
                 maps.validate(full=True)
                 if maps.null_count:
@@ -279,6 +279,11 @@ class _Parquet:
                 yield batch
                 first += len(rows)
                 progress(len(rows))
+
+    def _batches(self) -> Iterator[Any]:
+        # pyarrow cannot read maps with dictionaries for keys across row groups
+        for group in range(self._file.num_row_groups):
+            yield from self._file.iter_batches(_CHUNK_ROWS, [group], [self._column])
 
     @contextmanager
     def _readable(self) -> Iterator[Any]:
@@ -302,7 +307,7 @@ def _located(maps: _Maps, first: int) -> Iterator[None]:
         yield
     except BadMap as bad:
         number, error = bad.number, bad.error
-    except (TypeError, ValueError, OverflowError, KeyError) as other:
+    except (TypeError, ValueError, OverflowError, UnknownKeyError) as other:
         number, error = None, other
     else:
         return

@@ -134,8 +134,7 @@ def _bad_values(
     """
     if len(refused) and plan.form != "DENSE" and plan.policy.skip_unknown:
         columns = np.empty(len(refused), np.int64)
-        asked = readonly(keys[refused].astype(np.int64, copy=False))
-        check_status(compiled().lookup(*index, asked, columns))
+        check_status(compiled().lookup(*index, readonly(keys[refused]), columns))
         refused = refused[columns >= 0]
     if not len(refused):
         return []
@@ -231,9 +230,17 @@ def _bytes(size: int) -> str:
 
 
 def check_out(
-    plan: Plan, out: Any, shape: tuple[int, ...], kind: str, batch: MapBatch | None
+    plan: Plan,
+    out: Any,
+    shape: tuple[int, ...],
+    kind: str,
+    batch: MapBatch | None,
+    columns: Array | None = None,
 ) -> Array:
-    """Return `out` when the result may be written there."""
+    """Return `out` when the result may be written there.
+
+    `columns` are what the keys of a batch have become; they may lie in an Arrow buffer.
+    """
     dtype = DTYPES[kind]
     name = f"{plan.operator}: out"
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
@@ -248,7 +255,7 @@ def check_out(
     if not out.dtype.isnative or not out.flags.c_contiguous or not out.flags.writeable:
         raise ValueError(f"{name} must be C-contiguous, writable and of native byte order")
     if batch is not None:
-        for part in (batch._keys, batch._values):
+        for part in (batch._keys, batch._values, columns):
             part = getattr(part, "codes", part)  # noqa: PLW2901  (text keys hold codes)
             if isinstance(part, np.ndarray) and np.may_share_memory(out, part):
                 raise ValueError(f"{name} shares memory with the input")
@@ -277,7 +284,7 @@ def dense_rows(
     if out is None:
         rows = allocate(plan, shape, work.kind, zeros=fresh_zeros)
     else:
-        rows = check_out(plan, out, shape[one:], work.kind, batch).reshape(shape)
+        rows = check_out(plan, out, shape[one:], work.kind, batch, work.keys).reshape(shape)
     skip, first_wins = plan.policy.skip_unknown, plan.policy.first_wins
     offsets = batch._offsets
 

@@ -75,7 +75,7 @@ class Text:
         for chunk in map(_plain, self._data.chunks):
             if dictionary is None or not dictionary.equals(chunk.dictionary):
                 dictionary = chunk.dictionary
-                same = _are_words(dictionary, vocabulary)
+                same = _are_words(dictionary, vocabulary)  # then positions are columns
                 table = None if same else _columns(dictionary, vocabulary)
             positions = _view(chunk.indices)
             if table is not None:

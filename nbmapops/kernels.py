@@ -324,7 +324,7 @@ def lookup(
     ----------
     header, pilots, slots, table : arrays
         The index of a vocabulary (see the module's description).
-    keys : int64 array, shape (n,)
+    keys : int64 or int32 array, shape (n,)
         The keys.
     columns : int64 array, shape (n,)
         Written: the column of each key, -1 for a key that is no word.

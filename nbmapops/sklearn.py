@@ -307,12 +307,11 @@ def _csr(part: _Part, names: _Names) -> Any:
         matrix = sparse.csr_array((values, names.column_of[keys], offsets), shape=shape)
         matrix.sort_indices()
         return matrix
-    if source == "string":
-        return names.by_code.csr(keys, values, offsets)
-    if names.integers:
+    if source == "int64" and names.integers:
         return names.by_name.csr(keys, values, offsets)
-    codes = np.array([names.words[key] for key in keys.tolist()], np.int64)
-    return names.by_code.csr(codes, values, offsets)
+    if source == "int64":
+        keys = np.array([names.words[key] for key in keys.tolist()], np.int64)
+    return names.by_code.csr(keys, values, offsets)
 
 
 class _Reader:
@@ -341,11 +340,11 @@ class _Reader:
         for block in _blocks(maps):
             done = 0
             while done < len(block):
-                read, stopped = self._walk(block, done)
+                read, entries, stopped = self._walk(block, done)
                 done += read
-                # A call of scikit-learn's code costs as much as it takes for some 10 maps: it
-                # gets ever longer runs of them, unless the walk gets far in between.
-                run = 1 if read > 16 * run else min(2 * run, CHUNK_MAPS)
+                # To change over and back costs as much as some 250 entries do in scikit-learn's
+                # code: it gets ever longer runs of maps, unless the walk gets far in between.
+                run = 1 if entries > 256 * run else min(2 * run, CHUNK_MAPS)
                 if stopped and done < len(block):
                     rest = _checked(block[done : done + run], self.rows)
                     self._read_by_original(rest)
@@ -353,16 +352,16 @@ class _Reader:
                     done += len(rest)
 
     # ------------------------------------------------------------------------- the walk
-    def _walk(self, block: _Maps, start: int) -> tuple[int, bool]:
-        """Read maps as far as the walk goes; tell how many, and whether a map stopped it."""
+    def _walk(self, block: _Maps, start: int) -> tuple[int, int, bool]:
+        """Read maps as far as the walk goes; how many, their entries, whether a map stopped it."""
         if self.read_as is None or _is_small(block) or not self.names.plain:
-            return 0, True
+            return 0, 0, True
         walk = compiled_walk()
         if walk is None:
-            return 0, True
+            return 0, 0, True
         kind = _kind_of_keys(block[start])
         if kind == "int64" and not (self.learn or self.names.integers):
-            return 0, True
+            return 0, 0, True
         before = len(self.words)
         keys, values, offsets = self._room(block[start])
         read, reason = walk.walk(block, start, kind, self.words, self.learn, keys, values, offsets)
@@ -374,7 +373,7 @@ class _Reader:
             while len(self.words) > used:
                 self.words.popitem()
         self._take(part, block[start : start + read])
-        return read, reason == walk.STOP
+        return read, entries, reason == walk.STOP
 
     def _room(self, mapping: Any) -> tuple[Array, Array, Array]:
         """Return buffers that hold this map."""

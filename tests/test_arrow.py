@@ -776,6 +776,20 @@ def test_text_keys_are_looked_up(kind: Any, more: int) -> None:
     assert text[1:3].columns(vocabulary("a")).tolist() == [-1, 0]
 
 
+def test_out_shares_no_memory_with_positions_that_are_columns() -> None:
+    positions = np.array([1, 0, 2, 0, 0, 0], np.int32)
+    keys = pa.DictionaryArray.from_arrays(pa.array(positions), pa.array(["a", "b", "c"]))
+    values = pa.array([1, 2, 3, 4, 5, 6], pa.float32())
+    offsets = pa.array([0, 2, 4], pa.int32())
+    column = pa.MapArray.from_arrays(offsets, keys[:4], values[:4])
+    operator = DictVectorizer(string_vocabulary=["a", "b", "c"])
+    want = operator(MapBatch.from_arrow(column)).tolist()
+    assert want == [[2, 1, 0], [4, 0, 3]]
+    with pytest.raises(ValueError, match="out shares memory with the input"):
+        operator(MapBatch.from_arrow(column), out=positions.view(np.float32).reshape(2, 3))
+    assert operator(MapBatch.from_arrow(column)).tolist() == want
+
+
 def test_few_text_keys_do_not_wait_for_a_large_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nbmapops.arrow._word_set", None)
     text = text_of([["b", "x"]])

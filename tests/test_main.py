@@ -557,6 +557,17 @@ def test_parquet(
     assert np.load("t.npy").tolist() == DENSE
 
 
+def test_parquet_dictionary_keys_of_several_row_groups(folder: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    keys = pa.array(["b", "a", "b", "c"]).dictionary_encode()
+    maps = pa.MapArray.from_arrays(pa.array([0, 2, 3, 4], pa.int32()), keys, pa.array([1, 2, 3, 4]))
+    pq.write_table(pa.table({"m": maps}), "t.parquet", row_group_size=1)
+    assert main(["t.parquet", "--column", "m"]) == 0
+    assert load("t.npz").toarray().tolist() == [[2, 1, 0], [0, 3, 0], [0, 0, 4]]
+
+
 def test_parquet_integer_keys_and_float32(folder: Path) -> None:
     write_parquet([[(10, 0.5)], [(7, 1.5)]], "int64", "float")
     assert main(["t.parquet", "--column", "m"]) == 0
