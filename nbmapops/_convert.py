@@ -352,7 +352,7 @@ def _vectorizer(words: list[Any], handle_unknown: str) -> DictVectorizer:
 
 # -------------------------------------------------------------------------------- matrix out
 def _fill(spool: _Spool, maps: _Maps, vectorizer: DictVectorizer) -> Report:
-    (plan,) = vectorizer._plans.values()
+    plan = vectorizer._plan
     read = entries = unknown = 0
     inexact: str | None = None
     for batch in maps.chunks("vectorizing"):
