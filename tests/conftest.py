@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 WITHOUT_JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
+# Processes that tests start see the installed package too, whose compiled code is on disk already,
+# and not the folder they stand in.
+os.environ["PYTHONSAFEPATH"] = "1"
+
 # Kernels run as plain Python are some hundred times slower, so that run draws fewer examples.
 _FEWER = 3 if WITHOUT_JIT else 1
 settings.register_profile(
