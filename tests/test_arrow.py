@@ -403,6 +403,32 @@ def test_text_with_broken_offsets_is_an_error(ends: list[int], words: bool, kind
                 read_maps(chunks, operator="CastMap")
 
 
+@pytest.mark.parametrize("words", [["a"], ["a", "b", "c"]])
+@pytest.mark.parametrize("kind", [*TEXT, "dictionary"])
+@pytest.mark.parametrize("place", ["key", "value"])
+def test_text_that_is_no_utf8_is_an_error(place: str, kind: Any, words: list[str]) -> None:
+    """Whether it would be looked up by pyarrow or not, and an unknown key or not."""
+    text = pa.array([b"\xc3\xa9", b"a\xff"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 2, text.buffers())
+    good = pa.array(["b", "a"])
+    if kind == "dictionary":
+        text = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), text)
+    elif kind != pa.string():
+        text = (
+            text.view(pa.binary())
+            .cast(pa.binary_view() if kind == pa.string_view() else pa.large_binary())
+            .view(kind)
+        )
+    keys, values = (text, good) if place == "key" else (good, text)
+    column = pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), keys, values)
+    operator = DictVectorizer(string_vocabulary=words, handle_unknown="ignore")
+    for call in (MapBatch.from_arrow, operator, DictVectorizer.from_maps):
+        with pytest.raises(ValueError, match=r"^\w+: the Arrow column is corrupt: "):
+            call(column)
+    if kind != "dictionary":  # a dictionary is checked whole
+        assert len(MapBatch.from_arrow(column[:1])) == 1
+
+
 def test_views_beyond_their_buffers_are_an_error() -> None:
     text = pa.array(["x" * 20], pa.string_view())
     column = pa.MapArray.from_arrays(pa.array([0, 1], pa.int32()), text, pa.array([1]))
