@@ -2,13 +2,44 @@
 
 Importing this package imports NumPy and nothing heavier: the compiled kernels and the adapters
 are loaded when they are first needed.
+
+The map of the package, in reading order; a module imports only modules above it.
+
+``errors``              exceptions and how values are shown in messages
+``_jit``                how functions are compiled and cached
+``kernels``             compiled: arrays in, arrays out, a status returned (public, provisional)
+``_vocabulary``         words, their columns, and the index that the kernels take
+``_values``             conversion of values from type to type
+``_reading``            anything a user passes becomes a MapBatch, or blocks of one:
+``_reading.scalars``    which scalars are keys and values, and of what kind
+``_reading.arrow``      Arrow columns
+``_reading.arrays``     keys, values and offsets as arrays: the only place that validates them
+``_reading.dictwalk``   compiled: dicts are read through CPython's C API
+``_reading.mappings``   mappings in chunks
+``_reading.batch``      MapBatch
+``_reading.inputs``     which input is what
+``_options``            attributes, checked once and resolved into a plan and a policy
+``_semantics``          one_map: what the operators mean, and the author of messages
+``_engine``             a MapBatch becomes a result:
+``_engine.dispatch``    the table by dtype
+``_engine.rows``        dense, ordered and CSR rows
+``_engine.calls``       one map, a batch, or maps to read
+``_castmap``            the operator CastMap
+``_dictvectorizer``     the operator DictVectorizer
+``__init__``            the public names
+``onnx``                adapter
+``sklearn``             adapter
+``dask``                adapter
+``_cli``                the command:
+``_cli.convert``        a file of maps into a file with a matrix
+``__main__``            ``python -m nbmapops``
 """
 
 from __future__ import annotations
 
-from nbmapops._batch import MapBatch
 from nbmapops._castmap import CastMap
 from nbmapops._dictvectorizer import DictVectorizer
+from nbmapops._reading.batch import MapBatch
 from nbmapops.errors import CastError, DuplicateKeyError, UnknownKeyError
 
 __all__ = [

@@ -15,7 +15,7 @@ from nbmapops import CastMap, DictVectorizer, MapBatch, UnknownKeyError, __versi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from nbmapops._convert import Report
+    from nbmapops._cli.convert import Report
 
 _ATOMIC_NUMBER = {
     "H": 1, "B": 5, "C": 6, "N": 7, "O": 8, "F": 9, "Na": 11, "Mg": 12, "Al": 13, "Si": 14, "P": 15,
@@ -179,11 +179,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.file is None:
         parser.error("these options need a FILE")
-    from nbmapops import _convert
+    from nbmapops._cli import convert
 
     try:
         target = _target(options)
-        report = _convert.convert(
+        report = convert.convert(
             options.file,
             target,
             dense=options.dense,
@@ -195,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename else error
         return _fail(reason)
-    except (_convert.InputError, MemoryError) as error:
+    except (convert.InputError, MemoryError) as error:
         return _fail(error)
     except KeyboardInterrupt:
         return _fail("interrupted; nothing was written")
@@ -210,7 +210,7 @@ def _fail(reason: object) -> int:
 
 def _target(options: argparse.Namespace) -> Path:
     """Return the output file once the options are seen to fit together."""
-    from nbmapops._convert import InputError, learned_path
+    from nbmapops._cli.convert import InputError, learned_path
 
     source, suffix = Path(options.file), ".npy" if options.dense else ".npz"
     if source.is_dir():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbmapops._calls import (
+from nbmapops._engine.calls import (
     call_csr,
     call_dense,
     checked,
@@ -15,7 +15,8 @@ from nbmapops._calls import (
     quick_order,
     small_map,
 )
-from nbmapops._plan import (
+from nbmapops._engine.rows import check_out, ordered
+from nbmapops._options import (
     Plan,
     check_fill,
     check_sparse,
@@ -24,13 +25,12 @@ from nbmapops._plan import (
     is_one_of,
     policy_of,
 )
-from nbmapops._scalars import kind_of
-from nbmapops._stages import check_out, ordered
+from nbmapops._reading.scalars import kind_of
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
-    from nbmapops._inputs import Input
-    from nbmapops._scalars import Array
+    from nbmapops._reading.inputs import Input
+    from nbmapops._reading.scalars import Array
 
 _TARGETS = {"TO_FLOAT": "float32", "TO_INT64": "int64", "TO_STRING": "string"}
 

@@ -8,9 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from nbmapops._arrays import TextKeys, int_array, read_arrays, readonly
-from nbmapops._batch import MapBatch, map_numbers
-from nbmapops._calls import (
+from nbmapops._engine.calls import (
     QUICK_ROW,
     QuickRow,
     call_csr,
@@ -19,9 +17,7 @@ from nbmapops._calls import (
     known_columns,
     quick_csr,
 )
-from nbmapops._inputs import read_input, whole
-from nbmapops._maps import MapReader
-from nbmapops._plan import (
+from nbmapops._options import (
     Plan,
     check_fill,
     check_sparse,
@@ -30,7 +26,11 @@ from nbmapops._plan import (
     is_one_of,
     policy_of,
 )
-from nbmapops._scalars import Array, BadMap, type_name
+from nbmapops._reading.arrays import TextKeys, int_array, read_arrays, readonly
+from nbmapops._reading.batch import MapBatch, map_numbers
+from nbmapops._reading.inputs import read_input, whole
+from nbmapops._reading.mappings import MapReader
+from nbmapops._reading.scalars import Array, BadMap, type_name
 from nbmapops._vocabulary import Index, Vocabulary
 from nbmapops.errors import show
 

@@ -22,17 +22,17 @@ try:
 except ImportError as error:
     raise ImportError("ONNX models need onnx: pip install 'nbmapops[onnx]'") from error
 
-from nbmapops._batch import MapBatch, converted, value_kind
 from nbmapops._castmap import CastMap
 from nbmapops._dictvectorizer import DictVectorizer
-from nbmapops._inputs import read_input, whole
+from nbmapops._reading.batch import MapBatch, converted, value_kind
+from nbmapops._reading.inputs import read_input, whole
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from nbmapops._scalars import Array
+    from nbmapops._reading.scalars import Array
 
 __all__ = ["MapSession", "from_node", "reference_ops"]
 

@@ -28,12 +28,12 @@ except ImportError as error:
     ) from error
 
 from nbmapops._dictvectorizer import DictVectorizer as _Operator
-from nbmapops._maps import CHUNK_ENTRIES, CHUNK_MAPS, compiled_walk, maps_of
-from nbmapops._scalars import INT64_MAX, INT64_MIN
+from nbmapops._reading.mappings import CHUNK_ENTRIES, CHUNK_MAPS, compiled_walk, maps_of
+from nbmapops._reading.scalars import INT64_MAX, INT64_MIN
 from nbmapops.errors import UnknownKeyError, show
 
 if TYPE_CHECKING:
-    from nbmapops._scalars import Array
+    from nbmapops._reading.scalars import Array
 
 __all__ = ["DictVectorizer"]
 

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from nbmapops import MapBatch, _calls, _dictwalk, _maps, _stages
+from nbmapops import MapBatch
+from nbmapops._engine import calls, rows
+from nbmapops._reading import dictwalk, mappings
 
 from .reference import INT64_MAX, Entry, Refusal, Rows
 from .strategies import DTYPES, Maps, Pairs
@@ -233,20 +235,20 @@ def map_arguments(batch: Maps) -> Iterator[tuple[str, Arguments]]:
 
 def _patched(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     if name == "small blocks of rows":
-        monkeypatch.setattr(_stages, "BLOCK_ENTRIES", 2)
-        monkeypatch.setattr(_calls, "BLOCK_ENTRIES", 2)
-        monkeypatch.setattr(_stages, "BLOCK_BYTES", 16)
+        monkeypatch.setattr(rows, "BLOCK_ENTRIES", 2)
+        monkeypatch.setattr(calls, "BLOCK_ENTRIES", 2)
+        monkeypatch.setattr(rows, "BLOCK_BYTES", 16)
     if name == "small chunks of dicts":
-        monkeypatch.setattr(_maps, "CHUNK_ENTRIES", 3)
-        monkeypatch.setattr(_maps, "CHUNK_MAPS", 2)
-        monkeypatch.setattr(_maps, "_GENERATOR_MAPS", 3)
-        monkeypatch.setattr(_dictwalk, "PIECE", 4)
+        monkeypatch.setattr(mappings, "CHUNK_ENTRIES", 3)
+        monkeypatch.setattr(mappings, "CHUNK_MAPS", 2)
+        monkeypatch.setattr(mappings, "_GENERATOR_MAPS", 3)
+        monkeypatch.setattr(dictwalk, "PIECE", 4)
     if name == "kernels for one map":
-        monkeypatch.setattr(_calls, "SMALL_MAP", -1)
-        monkeypatch.setattr(_calls, "QUICK_MAP", -1)
+        monkeypatch.setattr(calls, "SMALL_MAP", -1)
+        monkeypatch.setattr(calls, "QUICK_MAP", -1)
     if name == "dicts in plain Python":
-        monkeypatch.setattr(_dictwalk, "available", lambda: False)
-        monkeypatch.setattr(_calls, "LOADED", [])
+        monkeypatch.setattr(dictwalk, "available", lambda: False)
+        monkeypatch.setattr(calls, "LOADED", [])
 
 
 WAYS = (

@@ -26,37 +26,19 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(nbmapops.__file__).parent
 ROOT = PACKAGE.parent
-# Imports point upwards in this list only. arrow.py stands where it is imported lazily.
-LAYERS = [
-    "errors",
-    "_jit",
-    "kernels",
-    "_vocabulary",
-    "_scalars",
-    "_cast",
-    "arrow",
-    "_arrays",
-    "_dictwalk",
-    "_maps",
-    "_batch",
-    "_inputs",
-    "_plan",
-    "_fallback",
-    "_dispatch",
-    "_stages",
-    "_calls",
-    "_castmap",
-    "_dictvectorizer",
-    "__init__",
-    "onnx",
-    "sklearn",
-    "dask",
-    "_convert",
-    "__main__",
-]
-MODULES = {path.stem: ast.parse(path.read_text()) for path in PACKAGE.glob("*.py")}
+# Imports point upwards in this list only: the map of the package, in its docstring.
+LAYERS = re.findall(r"^``([\w.]+)``", nbmapops.__doc__ or "", re.MULTILINE)
+
+
+def module_name(path: Path) -> str:
+    """The name of a module inside the package; a folder has that of its __init__.py."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+MODULES = {module_name(path): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
 OPTIONAL = {"scipy", "pandas", "pyarrow", "sklearn", "onnx", "onnxruntime", "dask", "polars"}
-ADAPTERS = {"arrow", "onnx", "sklearn", "dask"}
+ADAPTERS = {"_reading.arrow", "onnx", "sklearn", "dask"}
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
@@ -86,7 +68,11 @@ def own(name: str) -> str | None:
     parts = name.split(".")
     if parts[0] != "nbmapops":
         return None
-    return parts[1] if len(parts) > 1 and parts[1] in MODULES else None
+    for end in (3, 2):  # a module of a folder, or one beside it
+        found = ".".join(parts[1:end])
+        if len(parts) >= end and found in MODULES:
+            return found
+    return None
 
 
 def test_every_module_has_its_layer() -> None:
@@ -97,7 +83,7 @@ def test_every_module_has_its_layer() -> None:
 def test_imports_point_upwards(name: str) -> None:
     for imported, _ in imports(MODULES[name]):
         module = own(imported)
-        if module is not None and name not in ("__main__", "_convert"):
+        if module is not None and name != "__main__":
             assert LAYERS.index(module) < LAYERS.index(name), f"{name} imports {module}"
 
 
@@ -109,9 +95,9 @@ def test_heavy_modules_are_imported_when_needed(name: str) -> None:
     """
     eager = {imported.split(".")[0] for imported, _ in imports(at_import(MODULES[name]))}
     eager_own = {own(imported) for imported, _ in imports(at_import(MODULES[name]))}
-    if name not in ("_jit", "kernels", "_dictwalk", "_convert"):
+    if name not in ("_jit", "kernels", "_reading.dictwalk", "_cli.convert"):
         assert not {"numba", "llvmlite"} & eager
-        assert not {"kernels", "_dictwalk"} & eager_own
+        assert not {"kernels", "_reading.dictwalk"} & eager_own
     if name not in ADAPTERS:
         assert not OPTIONAL & eager
         assert not ADAPTERS & (eager_own - {None})
@@ -236,7 +222,7 @@ def test_kernels_are_found() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["kernels", "_dictwalk"])
+@pytest.mark.parametrize("name", ["kernels", "_reading.dictwalk"])
 def test_compiled_functions_use_their_own_file_only(name: str) -> None:
     """Numba's cache does not notice a change in a function of another file."""
     tree = MODULES[name]
@@ -247,7 +233,10 @@ def test_compiled_functions_use_their_own_file_only(name: str) -> None:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 assert node.id in allowed | local_names(function), f"{function.name}: {node.id}"
     # _dictwalk.py has a stamp of kernels.py in its cache: see test_dictwalk.py.
-    others = {"kernels": {None, "_jit"}, "_dictwalk": {None, "_jit", "kernels", "_arrays"}}
+    others = {
+        "kernels": {None, "_jit"},
+        "_reading.dictwalk": {None, "_jit", "kernels", "_reading.arrays"},
+    }
     for imported, node in imports(tree):
         in_types = isinstance(node, ast.ImportFrom) and "_vocabulary" in str(node.module)
         assert own(imported) in others[name] or in_types, f"{name} imports {imported}"
@@ -255,7 +244,7 @@ def test_compiled_functions_use_their_own_file_only(name: str) -> None:
 
 def test_only_the_compiled_modules_compile() -> None:
     for name, tree in MODULES.items():
-        if name not in ("_jit", "kernels", "_dictwalk"):
+        if name not in ("_jit", "kernels", "_reading.dictwalk"):
             assert not jitted(tree), name
             assert not any("numba" in imported for imported, _ in imports(tree)), name
 
@@ -273,7 +262,7 @@ def test_kernels_never_raise() -> None:
 FORBIDDEN = ("parallel", "fastmath", "boundscheck", "error_model")
 
 
-@pytest.mark.parametrize("name", ["kernels", "_dictwalk"])
+@pytest.mark.parametrize("name", ["kernels", "_reading.dictwalk"])
 def test_no_options_that_break_results_or_threads(name: str) -> None:
     for node in ast.walk(MODULES[name]):
         if isinstance(node, ast.keyword):
@@ -407,7 +396,7 @@ def test_number_of_specialisations_stays_small() -> None:
 
 
 def test_dispatch_table_has_every_cell() -> None:
-    from nbmapops._dispatch import TABLE
+    from nbmapops._engine.dispatch import TABLE
 
     values = ("float32", "float64", "int64", "string")
     expected = {("CastMap", form, "int64", v) for form in ("DENSE", "SPARSE") for v in values}

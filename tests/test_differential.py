@@ -16,7 +16,7 @@ import pytest
 from nbmapops import CastMap, DictVectorizer
 
 from .ort_capi import MapRunner, OrtError
-from .test_differential_cast import SEED, Rng, _alike, numbers, pytestmark, texts
+from .test_differential_values import SEED, Rng, _alike, numbers, pytestmark, texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

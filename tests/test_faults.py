@@ -16,16 +16,9 @@ import numpy as np
 import pytest
 
 import nbmapops
-from nbmapops import (
-    CastMap,
-    DictVectorizer,
-    MapBatch,
-    _calls,
-    _dictwalk,
-    _maps,
-    _stages,
-    kernels,
-)
+from nbmapops import CastMap, DictVectorizer, MapBatch, kernels
+from nbmapops._engine import calls, rows
+from nbmapops._reading import dictwalk, mappings
 
 compiled = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="nothing is compiled without the JIT"
@@ -279,19 +272,19 @@ def test_blocks_between_which_interrupts_are_honoured_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No kernel gets more entries at once, or more bytes of rows, than a block and a map have."""
-    for module in (_stages, _calls):
+    for module in (rows, calls):
         monkeypatch.setattr(module, "BLOCK_ENTRIES", 100)
-    monkeypatch.setattr(_stages, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(rows, "BLOCK_BYTES", 1000)
     lengths = np.random.default_rng(0).integers(0, 12, 500)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     for threads in (1, 3):
         for row_bytes in (0, 8, 400):
-            blocks = _stages.row_blocks(offsets, row_bytes, threads)
+            blocks = rows.row_blocks(offsets, row_bytes, threads)
             assert [start for start, _ in blocks] == [0, *(stop for _, stop in blocks[:-1])]
             assert blocks[-1][1] == len(lengths)
             for start, stop in blocks:
-                entries, rows = offsets[stop] - offsets[start], stop - start
-                assert 16 * entries + rows * row_bytes <= 16 * (100 + 12) + 1000 + row_bytes
+                entries, height = offsets[stop] - offsets[start], stop - start
+                assert 16 * entries + height * row_bytes <= 16 * (100 + 12) + 1000 + row_bytes
                 assert row_bytes or entries <= 100 + 12
     seen = []
     keys, values = np.concatenate([np.arange(n) for n in lengths]), np.ones(offsets[-1])
@@ -311,40 +304,40 @@ def test_blocks_between_which_interrupts_are_honoured_are_bounded(
 
 def test_chunks_of_dicts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The walk over dicts holds the GIL, for so many maps and entries at most."""
-    if not _dictwalk.available():
+    if not dictwalk.available():
         pytest.skip("dicts are read by plain Python, which honours interrupts anywhere")
     seen = []
-    real = _dictwalk.walk
+    real = dictwalk.walk
 
     def counted(*arguments: Any) -> Any:
         read, reason = real(*arguments)
         seen.append((read, int(arguments[-1][read])))
         return read, reason
 
-    monkeypatch.setattr(_dictwalk, "walk", counted)
+    monkeypatch.setattr(dictwalk, "walk", counted)
     maps = [dict.fromkeys(range(n % 7), 1.0) for n in range(40_000)]
     DictVectorizer(int64_vocabulary=range(7))(maps)
     assert sum(read for read, _ in seen) == len(maps)
-    assert max(read for read, _ in seen) <= _maps.CHUNK_MAPS
-    assert max(entries for _, entries in seen) <= _maps.CHUNK_ENTRIES
+    assert max(read for read, _ in seen) <= mappings.CHUNK_MAPS
+    assert max(entries for _, entries in seen) <= mappings.CHUNK_ENTRIES
 
 
 def test_rows_written_while_dicts_are_read_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("scipy")
-    if not _dictwalk.available():
+    if not dictwalk.available():
         pytest.skip("dicts are read by plain Python, which honours interrupts anywhere")
-    monkeypatch.setattr(_stages, "BLOCK_ENTRIES", 1000)
-    monkeypatch.setattr(_maps, "CHUNK_MAPS", 50)
-    monkeypatch.setattr(_dictwalk, "PIECE", 400)
+    monkeypatch.setattr(rows, "BLOCK_ENTRIES", 1000)
+    monkeypatch.setattr(mappings, "CHUNK_MAPS", 50)
+    monkeypatch.setattr(dictwalk, "PIECE", 400)
     seen = []
-    real = _dictwalk.walk_csr
+    real = dictwalk.walk_csr
 
     def counted(*arguments: Any) -> Any:
         found = real(*arguments)
         seen.append(found[:2])
         return found
 
-    monkeypatch.setattr(_dictwalk, "walk_csr", counted)
+    monkeypatch.setattr(dictwalk, "walk_csr", counted)
     maps = [dict.fromkeys(range(n % 70), 1.0) for n in range(4000)]
     DictVectorizer(int64_vocabulary=range(70)).csr(maps)
     assert sum(read for read, _ in seen) == len(maps)

@@ -38,7 +38,8 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils._param_validation import InvalidParameterError
 
 import nbmapops.sklearn
-from nbmapops import _dictwalk, kernels
+from nbmapops import kernels
+from nbmapops._reading import dictwalk
 from nbmapops.sklearn import DictVectorizer
 
 if TYPE_CHECKING:
@@ -49,18 +50,18 @@ if TYPE_CHECKING:
 def walk_in_python(
     maps: Any, first: int, kind: str, words: Any, learn: bool, keys: Any, values: Any, offsets: Any
 ) -> tuple[int, int]:
-    """Do what `_dictwalk.walk` does, where nothing is compiled."""
+    """Do what `dictwalk.walk` does, where nothing is compiled."""
     key_types = {str} if kind == "string" else {int, bool}
     float_types = {float, np.float64, np.float32} if values.dtype == np.float64 else set()
     for i, item in enumerate(maps[first:]):
         start = int(offsets[i])
         if i + 1 >= len(offsets) or start + len(item) > len(keys):
-            return i, _dictwalk.FULL
+            return i, dictwalk.FULL
         if type(item) not in (dict, Counter, defaultdict):
-            return i, _dictwalk.STOP
+            return i, dictwalk.STOP
         for j, (key, value) in enumerate(item.items(), start):
             if type(key) not in key_types:
-                return i, _dictwalk.STOP
+                return i, dictwalk.STOP
             code = words.get(key, -1) if kind == "string" else int(key)
             if kind == "string" and learn and code < 0:
                 code = words[key] = len(words)
@@ -69,10 +70,10 @@ def walk_in_python(
             else:
                 exact = type(value) in float_types
             if not exact or not all(-(2**63) <= n < 2**63 for n in (code, value) if type(n) is int):
-                return i, _dictwalk.STOP
+                return i, dictwalk.STOP
             keys[j], values[j] = code, value
         offsets[i + 1] = start + len(item)
-    return len(maps) - first, _dictwalk.DONE
+    return len(maps) - first, dictwalk.DONE
 
 
 class Paths:
@@ -86,7 +87,7 @@ class Paths:
 def paths(monkeypatch: pytest.MonkeyPatch) -> Paths:
     """Let the walk read the smallest batches too, and count what it reads."""
     count = Paths()
-    walk = walk_in_python if WITHOUT_JIT else _dictwalk.walk
+    walk = walk_in_python if WITHOUT_JIT else dictwalk.walk
     by_original = nbmapops.sklearn._Reader._read_by_original
 
     def counted_walk(*arguments: Any) -> tuple[int, int]:
@@ -98,8 +99,8 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> Paths:
         count.original += len(maps)
         by_original(reader, maps)
 
-    monkeypatch.setattr(_dictwalk, "available", lambda: True)
-    monkeypatch.setattr(_dictwalk, "walk", counted_walk)
+    monkeypatch.setattr(dictwalk, "available", lambda: True)
+    monkeypatch.setattr(dictwalk, "walk", counted_walk)
     monkeypatch.setattr(nbmapops.sklearn._Reader, "_read_by_original", counted_original)
     monkeypatch.setattr(nbmapops.sklearn, "_FEW_MAPS", 0)
     monkeypatch.setattr(nbmapops.sklearn, "_FEW_ENTRIES", 0)
@@ -250,7 +251,7 @@ def test_small_batches_start_no_compiler(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(*arguments: Any) -> Any:
         raise AssertionError("the walk was called")
 
-    monkeypatch.setattr(_dictwalk, "walk", refuse)
+    monkeypatch.setattr(dictwalk, "walk", refuse)
     ours = same_as_scikit_learn(TEXT_MAPS, [{"a": 1, "zz": 2}, {"b": "text"}])
     for single in ({"a": 1.5, "b": 2}, {}, OrderedDict(c=1)):
         assert cells(ours.transform(single)) == cells(Original().fit(TEXT_MAPS).transform(single))
@@ -261,7 +262,7 @@ def test_small_batches_start_no_compiler(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_without_the_walk_all_is_left_to_scikit_learn(
     paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_dictwalk, "available", lambda: False)
+    monkeypatch.setattr(dictwalk, "available", lambda: False)
     same_as_scikit_learn(TEXT_MAPS)
 
     assert paths.walked == 0
@@ -272,8 +273,8 @@ def test_where_the_kernels_refuse_all_is_left_to_scikit_learn(
     paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a subinterpreter, where they raise an ImportError."""
-    monkeypatch.delattr(nbmapops, "_dictwalk")
-    monkeypatch.setitem(sys.modules, "nbmapops._dictwalk", None)
+    monkeypatch.delattr(nbmapops._reading, "dictwalk")
+    monkeypatch.setitem(sys.modules, "nbmapops._reading.dictwalk", None)
     same_as_scikit_learn(TEXT_MAPS)
 
     assert paths.walked == 0

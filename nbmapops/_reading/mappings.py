@@ -1,6 +1,6 @@
 """Python maps into arrays: an iterable of mappings, read in cache-sized chunks.
 
-The compiled walk of `_dictwalk` reads where that is possible, and the plain rules of `_scalars`
+The compiled walk of `dictwalk` reads where that is possible, and the plain rules of `scalars`
 read where it is not; both give the same arrays and the same errors.
 """
 
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nbmapops import _cast
-from nbmapops._arrays import Entries, Keys, TextKeys, int_array, readonly, value_array
-from nbmapops._scalars import (
+from nbmapops import _values
+from nbmapops._reading.arrays import Entries, Keys, TextKeys, int_array, readonly, value_array
+from nbmapops._reading.scalars import (
     DTYPES,
     Array,
     BadMap,
@@ -270,7 +270,7 @@ class MapReader:
     def _note_inexact(self, chunk: Chunk) -> None:
         if self.value_kind != "int64" or self._inexact is not None:
             return
-        _, bad = _cast.cast_array(chunk.values, "int64", "float64", "exact")
+        _, bad = _values.cast_array(chunk.values, "int64", "float64", "exact")
         if len(bad):
             entry = int(bad[0])
             number = chunk.first + int(np.searchsorted(chunk.offsets, entry, "right")) - 1
@@ -296,14 +296,14 @@ LOADED: list[Any] = []
 def compiled_walk() -> Any:
     """Return the module of the compiled walk, or None where it cannot be used."""
     try:
-        from nbmapops import _dictwalk  # imports numba, so only when many maps are read
+        from nbmapops._reading import dictwalk  # imports numba, so only when many maps are read
     except ImportError:  # the kernels refuse to run in a subinterpreter
         return None
-    if not _dictwalk.available():
+    if not dictwalk.available():
         return None
     if not LOADED:
-        LOADED.append(_dictwalk)
-    return _dictwalk
+        LOADED.append(dictwalk)
+    return dictwalk
 
 
 def kernels_loaded() -> bool:

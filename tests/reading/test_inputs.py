@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from nbmapops import CastMap, DictVectorizer, MapBatch
 
-from .forms import WAYS, WITH_PANDAS, spread, way
-from .reference import INT64_MAX, INT64_MIN
-from .strategies import Pairs
+from ..forms import WAYS, WITH_PANDAS, spread, way
+from ..reference import INT64_MAX, INT64_MIN
+from ..strategies import Pairs
 
 if TYPE_CHECKING:
     from pathlib import Path

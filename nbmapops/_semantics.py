@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nbmapops import _cast
-from nbmapops._scalars import cast_error, exact_map, kinds_of_map
+from nbmapops import _values
+from nbmapops._reading.scalars import cast_error, exact_map, kinds_of_map
 from nbmapops.errors import DuplicateKeyError, UnknownKeyError, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nbmapops._plan import Plan
+    from nbmapops._options import Plan
 
 
 def one_map(
@@ -76,7 +76,7 @@ def _converted(
     results = []
     for entry in entries:
         try:
-            results.append(_cast.cast_one(values[entry], *conversion))
+            results.append(_values.cast_one(values[entry], *conversion))
         except ValueError as reason:
             raise cast_error(where, keys[entry], values[entry], conversion[1], reason) from None
     return results

@@ -25,15 +25,15 @@ from nbmapops import (  # noqa: E402
     MapBatch,
     UnknownKeyError,
 )
-from nbmapops._inputs import read_input  # noqa: E402
-from nbmapops._vocabulary import Vocabulary  # noqa: E402
-from nbmapops.arrow import (  # noqa: E402
+from nbmapops._reading.arrow import (  # noqa: E402
     Parts,
     Text,
     is_column,
     read_column,
     read_maps,
 )
+from nbmapops._reading.inputs import read_input  # noqa: E402
+from nbmapops._vocabulary import Vocabulary  # noqa: E402
 
 INT64_MAX = 2**63 - 1
 KEY, VALUE = pa.int64(), pa.float64()
@@ -817,7 +817,7 @@ def test_out_shares_no_memory_with_positions_that_are_columns() -> None:
 
 
 def test_few_text_keys_do_not_wait_for_a_large_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbmapops.arrow._word_set", None)
+    monkeypatch.setattr("nbmapops._reading.arrow._word_set", None)
     text = text_of([["b", "x"]])
     assert text.columns(vocabulary("a", "b", "c")).tolist() == [1, -1]
 
@@ -1227,7 +1227,7 @@ def test_p24_large_integers_stay_exact() -> None:
 
 
 def load_again() -> None:
-    spec = importlib.util.find_spec("nbmapops.arrow")
+    spec = importlib.util.find_spec("nbmapops._reading.arrow")
     assert spec is not None
     assert spec.loader is not None
     spec.loader.exec_module(importlib.util.module_from_spec(spec))

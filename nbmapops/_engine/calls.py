@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from nbmapops._arrays import int_array, readonly
-from nbmapops._batch import MapBatch, entries_of, key_kind, map_of_entry, value_kind
-from nbmapops._dispatch import CARRIED, implementation, place_rows
-from nbmapops._fallback import one_map
-from nbmapops._inputs import Input, read_input, whole
-from nbmapops._maps import LOADED, MapReader, kernels_loaded
-from nbmapops._plan import SMALL_VOCABULARY
-from nbmapops._scalars import DTYPES, items_of, kinds_of_map
-from nbmapops._stages import (
+from nbmapops._engine.dispatch import CARRIED, implementation, place_rows
+from nbmapops._engine.rows import (
     BLOCK_ENTRIES,
     Parts,
     Source,
@@ -33,12 +26,19 @@ from nbmapops._stages import (
     prepare,
     source_of,
 )
+from nbmapops._options import SMALL_VOCABULARY
+from nbmapops._reading.arrays import int_array, readonly
+from nbmapops._reading.batch import MapBatch, entries_of, key_kind, map_of_entry, value_kind
+from nbmapops._reading.inputs import Input, read_input, whole
+from nbmapops._reading.mappings import LOADED, MapReader, kernels_loaded
+from nbmapops._reading.scalars import DTYPES, items_of, kinds_of_map
+from nbmapops._semantics import one_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nbmapops._plan import Plan
-    from nbmapops._scalars import Array
+    from nbmapops._options import Plan
+    from nbmapops._reading.scalars import Array
     from nbmapops._vocabulary import Vocabulary
 
 # Up to here one map runs in plain Python: 1 ms at most, where the first use of a kernel takes 400.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from nbmapops._cast import cast_array
+from nbmapops._values import cast_array
 
 from .ort_capi import MapRunner, OrtError
 

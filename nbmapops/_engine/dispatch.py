@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nbmapops._arrays import readonly
+from nbmapops._reading.arrays import readonly
 from nbmapops._vocabulary import Index, range_index, table_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nbmapops._batch import MapBatch
-    from nbmapops._plan import Plan
-    from nbmapops._scalars import Array
+    from nbmapops._options import Plan
+    from nbmapops._reading.batch import MapBatch
+    from nbmapops._reading.scalars import Array
 
 
 class Implementation(NamedTuple):

@@ -21,7 +21,7 @@ try:
 except ImportError as error:
     raise ImportError("Arrow columns need pyarrow: pip install 'nbmapops[arrow]'") from error
 
-from nbmapops._scalars import BadMap
+from nbmapops._reading.scalars import BadMap
 from nbmapops.errors import show
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nbmapops._arrays import read_arrays
-from nbmapops._batch import MapBatch
-from nbmapops._maps import MapReader, maps_of, refuse_frames
+from nbmapops._reading.arrays import read_arrays
+from nbmapops._reading.batch import MapBatch
+from nbmapops._reading.mappings import MapReader, maps_of, refuse_frames
 
 if TYPE_CHECKING:
-    from nbmapops._scalars import BadMap
+    from nbmapops._reading.scalars import BadMap
 
 
 class Input(NamedTuple):
@@ -46,7 +46,7 @@ def read_input(operator: str, maps: Any, values: Any, offsets: Any, expected: st
         return Input(maps, one=True)
     refuse_frames(maps, operator)
     if scalar or _may_be_column(maps):
-        from nbmapops import arrow
+        from nbmapops._reading import arrow
 
         if arrow.is_column(maps):
             parts, bad = arrow.read_maps(maps, operator=operator)

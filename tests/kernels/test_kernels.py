@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from nbmapops import _vocabulary, kernels
 from nbmapops._vocabulary import Index, build_index, range_index, table_index
 
-from .conftest import WITHOUT_JIT
+from ..conftest import WITHOUT_JIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

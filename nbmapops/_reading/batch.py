@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from nbmapops import _cast
-from nbmapops._arrays import Keys, TextKeys, int_array, read_arrays, readonly
-from nbmapops._maps import MapReader, maps_of
-from nbmapops._scalars import DTYPES, Array, cast_error, type_name
+from nbmapops import _values
+from nbmapops._reading.arrays import Keys, TextKeys, int_array, read_arrays, readonly
+from nbmapops._reading.mappings import MapReader, maps_of
+from nbmapops._reading.scalars import DTYPES, Array, cast_error, type_name
 from nbmapops.errors import DuplicateKeyError, show
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class MapBatch:
         >>> batch.to_dicts(), batch.null_maps
         ([{1: 0.5}, {}], array([False,  True]))
         """
-        from nbmapops import arrow  # the adapter imports pyarrow, an extra
+        from nbmapops._reading import arrow  # the adapter imports pyarrow, an extra
 
         return cls._of(*arrow.read_column(column, null_map=null_map, null_value=null_value))
 
@@ -414,14 +414,14 @@ def _take(keys: Keys, entries: Array) -> Keys:
 def converted(batch: MapBatch, kind: str, rules: str, where: str) -> MapBatch:
     """Return a batch with its values in another kind; `where` is the front of messages."""
     own = value_kind(batch)
-    values, refused = _cast.cast_array(batch._values, own, kind, rules)
+    values, refused = _values.cast_array(batch._values, own, kind, rules)
     if len(refused):
         entry = int(refused[0])
         number = map_of_entry(batch, entry)
         keys, given = entries_of(batch, number)
         position = entry - int(batch._offsets[number])
         try:
-            _cast.cast_one(given[position], own, kind, rules)
+            _values.cast_one(given[position], own, kind, rules)
         except ValueError as reason:
             raise cast_error(
                 f"{where}: map {number}", keys[position], given[position], kind, reason

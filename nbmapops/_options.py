@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nbmapops._scalars import INT64_MAX, INT64_MIN, exact_scalar, kind_of
+from nbmapops._reading.scalars import INT64_MAX, INT64_MIN, exact_scalar, kind_of
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Policy(NamedTuple):
     first_wins: bool  # of a repeated key the first entry counts
     repeats: bool  # words of a vocabulary may repeat
     spec_types: bool  # only the map types of the ONNX-ML text are taken (DictVectorizer)
-    rules: str  # of conversion, see _cast
+    rules: str  # of conversion, see _values
     missing_text: str  # at positions without an entry
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from nbmapops._scalars import DTYPES, INT64_MAX, Array, BadMap, exact_map, kinds_of_map
+from nbmapops._reading.scalars import DTYPES, INT64_MAX, Array, BadMap, exact_map, kinds_of_map
 
 if TYPE_CHECKING:
-    from nbmapops.arrow import Text
+    from nbmapops._reading.arrow import Text
 
 
 def readonly(array: Array) -> Array:

@@ -33,8 +33,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
 
 from nbmapops import kernels
-from nbmapops._arrays import readonly
 from nbmapops._jit import kernel
+from nbmapops._reading.arrays import readonly
 
 if TYPE_CHECKING:
     from collections.abc import Callable

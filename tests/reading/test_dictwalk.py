@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .conftest import WITHOUT_JIT
-from .forms import outcome
+from ..conftest import WITHOUT_JIT
+from ..forms import outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,8 +32,9 @@ if WITHOUT_JIT:
         allow_module_level=True,
     )
 
-from nbmapops import DictVectorizer, UnknownKeyError, _dictwalk
-from nbmapops._dictwalk import DONE, FULL, STOP, available, walk
+from nbmapops import DictVectorizer, UnknownKeyError
+from nbmapops._reading import dictwalk
+from nbmapops._reading.dictwalk import DONE, FULL, STOP, available, walk
 
 SENTINEL = 77
 
@@ -598,7 +599,7 @@ def run(code: str, *, timeout: float = 120, **environment: str) -> str:
 HEAD = """
 import gc, json, os, signal, sys, threading
 import numpy as np
-from nbmapops._dictwalk import DONE, FULL, STOP, available, walk
+from nbmapops._reading.dictwalk import DONE, FULL, STOP, available, walk
 assert available()
 keys, values, offsets = np.zeros(20_000, np.int64), np.zeros(20_000), np.zeros(2_001, np.int64)
 def pairs(count):
@@ -795,11 +796,11 @@ def test_another_process_loads_the_kernels_from_disk(tmp_path: Path) -> None:
     # A folder of its own: of two processes that write an index at once one loses its entry.
     code = """
     import numpy as np
-    from nbmapops import _dictwalk
-    assert _dictwalk.available()
+    from nbmapops._reading import dictwalk
+    assert dictwalk.available()
     ints = np.zeros(4, np.int64)
-    _dictwalk.walk([{1: 2}], 0, "int64", None, False, ints, np.zeros(4, np.int64), ints.copy())
-    stats = [_dictwalk._walk_int64.stats, _dictwalk._walk_string.stats]
+    dictwalk.walk([{1: 2}], 0, "int64", None, False, ints, np.zeros(4, np.int64), ints.copy())
+    stats = [dictwalk._walk_int64.stats, dictwalk._walk_string.stats]
     print(sum(sum(each.cache_hits.values()) for each in stats), end=" ")
     print(sum(sum(each.cache_misses.values()) for each in stats))
     """
@@ -808,8 +809,8 @@ def test_another_process_loads_the_kernels_from_disk(tmp_path: Path) -> None:
 
 
 def test_the_stamp_of_the_kernels_is_a_part_of_what_is_cached() -> None:
-    closure = inspect.getclosurevars(_dictwalk._walk_csr.py_func)
-    assert closure.nonlocals == {"stamp": _dictwalk._stamp()}
+    closure = inspect.getclosurevars(dictwalk._walk_csr.py_func)
+    assert closure.nonlocals == {"stamp": dictwalk._stamp()}
 
 
 @pytest.mark.thorough  # compiles twice: 20 s
@@ -819,10 +820,10 @@ def test_a_change_of_the_kernels_is_noticed_by_the_cache(tmp_path: Path) -> None
     from nbmapops import DictVectorizer, kernels
     source = kernels.__loader__.get_source(kernels.__name__)
     type(kernels.__loader__).get_source = lambda *_: source + CHANGE
-    from nbmapops import _dictwalk
-    assert _dictwalk.available()
+    from nbmapops._reading import dictwalk
+    assert dictwalk.available()
     DictVectorizer(int64_vocabulary=[1]).csr([{1: 2.5}])
-    stats = _dictwalk._walk_csr.stats
+    stats = dictwalk._walk_csr.stats
     print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
     """
     for change in ("''", "'#'"):
@@ -833,7 +834,7 @@ def test_a_change_of_the_kernels_is_noticed_by_the_cache(tmp_path: Path) -> None
 
 
 def test_it_is_not_available_without_a_compiler() -> None:
-    code = "from nbmapops._dictwalk import available; print(available())"
+    code = "from nbmapops._reading.dictwalk import available; print(available())"
     assert run(code, NUMBA_DISABLE_JIT="1").strip() == "False"
 
 
@@ -859,14 +860,14 @@ def test_maps_of_int_and_float_are_written_at_once(
             row[key] = value
     dv = DictVectorizer(int64_vocabulary=range(300))
     taken: list[int] = []
-    plain = _dictwalk.walk_csr
+    plain = dictwalk.walk_csr
 
     def counted(*arguments: Any) -> tuple[int, int, int]:
         found = plain(*arguments)
         taken.append(found[0])
         return found
 
-    monkeypatch.setattr(_dictwalk, "walk_csr", counted)
+    monkeypatch.setattr(dictwalk, "walk_csr", counted)
     assert (dv.csr(container(maps)).toarray() == expected).all()
     assert 2990 <= sum(taken) < 3000
 
@@ -887,7 +888,7 @@ def test_a_bad_map_among_those_written_at_once(number: int) -> None:
 
 
 def test_empty_maps_do_not_decide_the_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbmapops._maps.CHUNK_MAPS", 2)
+    monkeypatch.setattr("nbmapops._reading.mappings.CHUNK_MAPS", 2)
     dv = DictVectorizer(int64_vocabulary=[0, 1])
     for value in (np.float32(0.5), 1, 0.5):
         matrix = dv.csr([{}, {}, {}, {0: value}])
@@ -896,8 +897,8 @@ def test_empty_maps_do_not_decide_the_type(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_map_longer_than_a_piece_is_taken() -> None:
-    long = dict.fromkeys(range(_dictwalk.PIECE + 1), 0.5)
-    dv = DictVectorizer(int64_vocabulary=range(_dictwalk.PIECE + 1))
+    long = dict.fromkeys(range(dictwalk.PIECE + 1), 0.5)
+    dv = DictVectorizer(int64_vocabulary=range(dictwalk.PIECE + 1))
     assert dv.csr([{1: 0.5}, long, {2: 0.5}]).indptr.tolist() == [
         0,
         1,
@@ -926,7 +927,7 @@ WORDS = {"a": 0, "b": 1, "": 2}
 def test_a_dict_fills_a_row(mapping: Any, dtype: Any, row: list[Any]) -> None:
     words, kind = (WORDS, "string") if "b" in mapping else (NUMBERS, "int64")
     filled = np.zeros(len(row), dtype)
-    fill = _dictwalk.row_filler(words, kind, skip_unknown=False)
+    fill = dictwalk.row_filler(words, kind, skip_unknown=False)
     # Numbers of this test alone: other tests have counts of the constants above.
     mapping = {key: each if type(each) is int else each * 1 for key, each in mapping.items()}
     watched = [each for each in mapping.values() if type(each) is not int]
@@ -955,13 +956,13 @@ def test_a_dict_fills_a_row(mapping: Any, dtype: Any, row: list[Any]) -> None:
     ],
 )
 def test_what_a_row_does_not_take(mapping: Any) -> None:
-    fill = _dictwalk.row_filler(NUMBERS, "int64", skip_unknown=False)
+    fill = dictwalk.row_filler(NUMBERS, "int64", skip_unknown=False)
     assert not fill(mapping, np.zeros(4))
-    assert not _dictwalk.row_filler(WORDS, "string", skip_unknown=False)(mapping, np.zeros(4))
+    assert not dictwalk.row_filler(WORDS, "string", skip_unknown=False)(mapping, np.zeros(4))
 
 
 def test_unknown_keys_are_left_out_of_a_row() -> None:
-    fill = _dictwalk.row_filler(NUMBERS, "int64", skip_unknown=True)
+    fill = dictwalk.row_filler(NUMBERS, "int64", skip_unknown=True)
     row = np.zeros(4)
     assert fill({7: 0.5, 8: 1.5, -1: 2}, row)
     assert not fill({7: 0.5, 2**70: 2.5}, row)
@@ -998,10 +999,10 @@ def test_entries_that_are_left_out_have_a_say(mapping: Any) -> None:
 
 def test_a_row_that_is_too_short_is_not_overrun() -> None:
     room = np.full(6, SENTINEL, float)
-    fill = _dictwalk.row_filler(NUMBERS, "int64", skip_unknown=False)
+    fill = dictwalk.row_filler(NUMBERS, "int64", skip_unknown=False)
     assert not fill({1: 0.5, 2**62: 0.5}, room[:2])
     assert room.tolist() == [0.5, *[SENTINEL] * 5]
-    outside = _dictwalk.row_filler({1: -1, 2: 2**62}, "int64", skip_unknown=False)
+    outside = dictwalk.row_filler({1: -1, 2: 2**62}, "int64", skip_unknown=False)
     assert not outside({1: 0.5}, room)
     assert not outside({2: 0.5}, room)
 
@@ -1010,13 +1011,13 @@ def test_the_operator_fills_rows_once_the_walk_is_loaded(monkeypatch: pytest.Mon
     dv = DictVectorizer(int64_vocabulary=[1, 7])
     dv([{1: 0.5}] * 3)
     made: list[str] = []
-    filler = _dictwalk.row_filler
+    filler = dictwalk.row_filler
 
     def counted(words: Any, kind: str, skip_unknown: bool) -> Any:
         made.append(kind)
         return filler(words, kind, skip_unknown)
 
-    monkeypatch.setattr(_dictwalk, "row_filler", counted)
+    monkeypatch.setattr(dictwalk, "row_filler", counted)
     out = np.full(2, 9.0)
     assert dv({7: 0.5}, out=out) is out
     assert out.tolist() == [0, 0.5]
@@ -1045,7 +1046,7 @@ def broken(*_: Any) -> Any:
         ("config.DISABLE_JIT", 1),
         ("_TYPE_AT", 0),
         ("_FLOAT_AT", 0),
-        ("_C_NAMES", (*_dictwalk._C_NAMES, "PyDict_NoSuchFunction")),
+        ("_C_NAMES", (*dictwalk._C_NAMES, "PyDict_NoSuchFunction")),
         ("walk", wrong),
         ("walk", broken),
         ("_read", broken),
@@ -1056,5 +1057,5 @@ def test_a_surprise_means_not_available(
 ) -> None:
     untested: Callable[[], bool] = available.__wrapped__
     assert untested()
-    monkeypatch.setattr(f"nbmapops._dictwalk.{name}", surprise)
+    monkeypatch.setattr(f"nbmapops._reading.dictwalk.{name}", surprise)
     assert not untested()

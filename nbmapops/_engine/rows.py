@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from nbmapops import _cast
-from nbmapops._arrays import readonly
-from nbmapops._batch import MapBatch, entries_of, key_kind, map_of_entry, value_kind
-from nbmapops._dispatch import CARRIED, implementation
-from nbmapops._fallback import one_map
-from nbmapops._plan import Plan, refuse_text
-from nbmapops._scalars import DTYPES, Array, BadMap, items_of
+from nbmapops import _values
+from nbmapops._engine.dispatch import CARRIED, implementation
+from nbmapops._options import Plan, refuse_text
+from nbmapops._reading.arrays import readonly
+from nbmapops._reading.batch import MapBatch, entries_of, key_kind, map_of_entry, value_kind
+from nbmapops._reading.scalars import DTYPES, Array, BadMap, items_of
+from nbmapops._semantics import one_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from nbmapops._maps import Chunk, MapReader
+    from nbmapops._reading.mappings import Chunk, MapReader
     from nbmapops._vocabulary import Index
 
 # Between two blocks of rows Python is in control again: Ctrl-C is honoured. A block of 2**21
@@ -117,7 +117,7 @@ def prepare(plan: Plan, batch: MapBatch, source: Source) -> Work:
     kind = plan.result_kind(own)
     cell = implementation(plan, own)
     keys, index = cell.place(plan, batch)
-    values, refused = _cast.cast_array(batch._values, own, kind, plan.policy.rules)
+    values, refused = _values.cast_array(batch._values, own, kind, plan.policy.rules)
     bad = _bad_values(plan, batch, source, keys, index, refused) + _negative(plan, batch, keys)
     if kind == "string":
         return Work(batch, kind, readonly(np.arange(len(values))), keys, index, values, bad)

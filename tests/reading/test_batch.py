@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from nbmapops import CastError, DictVectorizer, DuplicateKeyError, MapBatch
 
-from .reference import INT64_MAX, INT64_MIN
-from .strategies import KEY_TYPES, VALUE_TYPES, Maps, Pairs, keys_of, maps_over, values_of
+from ..reference import INT64_MAX, INT64_MIN
+from ..strategies import KEY_TYPES, VALUE_TYPES, Maps, Pairs, keys_of, maps_over, values_of
 
 MAPS: list[dict[Any, Any]] = [{1: 0.5, 7: 2.0}, {}, {7: 1.0}]
 

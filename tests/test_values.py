@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nbmapops import _cast
-from nbmapops._cast import _RULES, cast_array, cast_one
+from nbmapops import _values
+from nbmapops._values import _RULES, cast_array, cast_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -535,7 +535,7 @@ def _only_short_ints(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not isinstance(value, str) or len(value) <= 100
         return int(value, *base)
 
-    monkeypatch.setattr(_cast, "int", read, raising=False)
+    monkeypatch.setattr(_values, "int", read, raising=False)
 
 
 @pytest.mark.usefixtures("_only_short_ints")

@@ -12,8 +12,8 @@ from numba import njit
 from nbmapops import kernels
 from nbmapops._vocabulary import build_index
 
-from .conftest import WITHOUT_JIT
-from .test_kernels import GUESS, inverse, signed
+from ..conftest import WITHOUT_JIT
+from ..kernels.test_kernels import GUESS, inverse, signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -88,7 +88,7 @@ def ways() -> dict[str, set[str]]:
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(HEAD)],
         env=dict(os.environ, NUMBA_DISABLE_JIT="1"),
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         timeout=120,

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbmapops import _calls, _convert
 from nbmapops.__main__ import main
+from nbmapops._cli import convert
+from nbmapops._engine import calls
 
 MAPS: list[dict[str, float]] = [{"b": 1, "a": 2}, {}, {"c": 0, "a": -3}]
 DENSE = [[2, 1, 0], [0, 0, 0], [-3, 0, 0]]
@@ -78,7 +79,7 @@ def test_demo_without_scipy(
     monkeypatch.setattr("nbmapops.__main__._MANY_ENTRIES", 1)
     monkeypatch.setitem(sys.modules, "scipy", None)
     monkeypatch.setitem(sys.modules, "scipy.sparse", None)
-    _calls._template.cache_clear()
+    calls._template.cache_clear()
     assert main([]) == 0
     assert "op.csr(maps)               needs nbmapops[sparse]  " in capsys.readouterr().out
 
@@ -213,7 +214,7 @@ def test_a_kernel_that_is_wrong_writes_nothing(
 def test_values(
     folder: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], expected: Any, chunk: int
 ) -> None:
-    monkeypatch.setattr(_convert, "_CHUNK_BYTES", chunk)
+    monkeypatch.setattr(convert, "_CHUNK_BYTES", chunk)
     write("maps.jsonl", *lines)
     assert main(["maps.jsonl"]) == main(["maps.jsonl", "--dense"]) == 0
     for matrix in (load("maps.npz").toarray(), np.load("maps.npy")):
@@ -262,7 +263,7 @@ def test_bad_lines(
     reason: str,
     chunk: int,
 ) -> None:
-    monkeypatch.setattr(_convert, "_CHUNK_BYTES", chunk)
+    monkeypatch.setattr(convert, "_CHUNK_BYTES", chunk)
     write("maps.jsonl", *MAPS, line, *MAPS)
     assert fails(capsys, "maps.jsonl") == f"maps.jsonl:4: {reason}"
 
@@ -294,7 +295,7 @@ def test_integer_that_a_float_elsewhere_would_round(
     lines: list[float],
     chunk: int,
 ) -> None:
-    monkeypatch.setattr(_convert, "_CHUNK_BYTES", chunk)
+    monkeypatch.setattr(convert, "_CHUNK_BYTES", chunk)
     write("maps.jsonl", {"a": 1}, *({"a": value} for value in lines))
     place = "maps.jsonl:2" if isinstance(lines[0], int) else "maps.jsonl:3"
     assert fails(capsys, "maps.jsonl") == (
@@ -389,7 +390,7 @@ def test_interrupt(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_convert._Spool, "write_npz", interrupted)
+    monkeypatch.setattr(convert._Spool, "write_npz", interrupted)
     write("maps.jsonl", *MAPS)
     assert fails(capsys, "maps.jsonl") == "interrupted; nothing was written"
 
@@ -454,8 +455,8 @@ def test_many_chunks_give_what_one_gives(folder: Path, monkeypatch: pytest.Monke
     write("maps.jsonl", *maps)
     main(["maps.jsonl", "-o", "one.npz"])
     main(["maps.jsonl", "--dense", "-o", "one.npy"])
-    monkeypatch.setattr(_convert, "_CHUNK_BYTES", 300)
-    monkeypatch.setattr(_convert, "_BLOCK", 100)
+    monkeypatch.setattr(convert, "_CHUNK_BYTES", 300)
+    monkeypatch.setattr(convert, "_BLOCK", 100)
     main(["maps.jsonl", "-o", "many.npz"])
     main(["maps.jsonl", "--dense", "-o", "many.npy"])
     assert Path("one.npz").read_bytes() == Path("many.npz").read_bytes()
@@ -476,7 +477,7 @@ def test_a_dense_matrix_is_never_whole_in_memory(folder: Path) -> None:
 
 
 def test_large_matrices_have_int64_indices(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_convert, "_INT32_MAX", 3)
+    monkeypatch.setattr(convert, "_INT32_MAX", 3)
     main([write("maps.jsonl", *MAPS)])
     with np.load("maps.npz") as arrays:
         assert arrays["indices"].dtype == arrays["indptr"].dtype == np.int64
@@ -495,7 +496,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     tqdm = pytest.importorskip("tqdm")
     now = functools.partial(tqdm.tqdm, mininterval=0)
     monkeypatch.setattr("tqdm.tqdm", lambda **options: now(**{**options, "delay": 0}))
-    monkeypatch.setattr(_convert, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(convert, "_CHUNK_BYTES", 1)
 
 
 @pytest.mark.parametrize("piped", [False, True])
@@ -518,7 +519,7 @@ def test_progress_is_shown_on_a_terminal_and_wiped(
 
 
 def test_no_progress_in_a_short_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_convert, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(convert, "_CHUNK_BYTES", 1)
     monkeypatch.setattr(sys, "stderr", terminal := _Terminal())
     main([write("maps.jsonl", *MAPS)])
     assert terminal.getvalue() == ""
@@ -550,7 +551,7 @@ def write_parquet(column: list[Any], key: str = "string", value: str = "int64") 
 def test_parquet(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_convert, "_CHUNK_ROWS", 1)
+    monkeypatch.setattr(convert, "_CHUNK_ROWS", 1)
     write_parquet([list(mapping.items()) for mapping in MAPS])
     assert main(["t.parquet", "--column", "m", "--dense"]) == 0
     assert capsys.readouterr().out.startswith("t.parquet: 3 maps, 4 entries, 3 words, 0 ")

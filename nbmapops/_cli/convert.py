@@ -23,10 +23,10 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAl
 import numpy as np
 
 from nbmapops import DictVectorizer, MapBatch, UnknownKeyError
-from nbmapops._batch import entries_of, map_of_entry
-from nbmapops._cast import cast_array
-from nbmapops._scalars import BadMap, inexact_error
-from nbmapops._stages import csr_parts, source_of
+from nbmapops._engine.rows import csr_parts, source_of
+from nbmapops._reading.batch import entries_of, map_of_entry
+from nbmapops._reading.scalars import BadMap, inexact_error
+from nbmapops._values import cast_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

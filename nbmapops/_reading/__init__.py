@@ -1,0 +1,1 @@
+"""Reading: anything a user passes becomes a MapBatch, or blocks of one."""
