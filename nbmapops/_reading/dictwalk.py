@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["DONE", "FULL", "PIECE", "STOP", "available", "row_filler", "walk", "walk_csr"]
 
 DONE, FULL, STOP = 0, 1, 2
+_GO = -1
 
 PIECE = 1 << 12
 """How many entries `walk_csr` reads before it writes them: 64 KiB, which stay in cache."""
@@ -71,7 +72,15 @@ _TYPE_AT = 8  # offset of the type pointer in an object
 _FLOAT_AT = 16  # of the number in a float, np.float64 or np.float32
 _HEAD_AT = 16  # of an int's length and sign
 _DIGIT_AT = 24  # of its lowest 30 bits
+_ITEM, _LEFT, _NEXT, _END, _GROWING = 32, 40, 48, 56, 64  # in the cells of a walk: see `_cells`
 _TAGGED = sys.version_info >= (3, 12)  # how length and sign are written: see `_int_at`
+
+_SIZE_AT = 16  # of a dict's number of entries
+_TABLE_AT = 32  # of the address of its table
+
+_LINE = 64  # bytes that one prefetch asks for
+_NOTED = 32  # entries whose keys and values are asked for before the first of them is read
+_MAP_AHEAD, _TABLE_AHEAD = 8, 4  # how many maps ahead the dict and its table are asked for
 
 _WORD = types.intp
 _C_NAMES: list[str] = []
@@ -103,14 +112,46 @@ def _intrinsic(function: Callable[..., Any]) -> Any:
 
 @_intrinsic
 def _cells(_typing: Any) -> Any:
-    """Address of four zeroed words on the stack: position, key, value, overflow."""
+    """Address of nine zeroed words on the stack.
+
+    Position, key, value, overflow; then what `_note` keeps: the map that it is in, how many
+    entries of it are left, the number of the next map, the end of all entries of the maps begun,
+    and the dict that grows during the walk, which can be none of the maps.
+    """
 
     def build(_context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
-        zeros = ir.Constant(ir.ArrayType(ir.IntType(64), 4), None)
+        zeros = ir.Constant(ir.ArrayType(ir.IntType(64), 9), None)
         cells = cgutils.alloca_once_value(builder, zeros)  # type: ignore[no-untyped-call]
         return builder.ptrtoint(cells, zeros.type.element)
 
     return types.intp(), build
+
+
+@_intrinsic
+def _notes(_typing: Any) -> Any:
+    """Address of room on the stack for what `_note` notes: `_NOTED` times key and value."""
+
+    def build(_context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+        kind = ir.ArrayType(ir.IntType(64), 2 * _NOTED)
+        notes = cgutils.alloca_once(builder, kind)  # type: ignore[no-untyped-call]
+        return builder.ptrtoint(notes, kind.element)
+
+    return types.intp(), build
+
+
+@_intrinsic
+def _prefetch(_typing: Any, _address: Any) -> Any:
+    """Ask for the cache line of an address; no address whatever can fault."""
+
+    def build(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        read, keep, data = number(0), number(3), number(1)
+        builder.call(function, [builder.inttoptr(arguments[0], pointer), read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(types.intp), build
 
 
 @_intrinsic
@@ -258,8 +299,101 @@ def _count(maps: Any, known: Any) -> Any:
 @_helper
 def _map_at(maps: Any, i: Any, known: Any) -> Any:
     """Return the address of ``maps[i]``, or 0 if that is not a dict."""
-    item = _list_item(maps, i) if _is(_type_of(maps), known, _LIST) else _tuple_item(maps, i)
+    item = _item_at(maps, i, known)
     return item if _is_map(item, known) else 0
+
+
+@_helper
+def _item_at(maps: Any, i: Any, known: Any) -> Any:
+    return _list_item(maps, i) if _is(_type_of(maps), known, _LIST) else _tuple_item(maps, i)
+
+
+@_helper
+def _prefetch_maps(maps: Any, i: Any, stop: Any, known: Any) -> Any:
+    """Ask for a dict that is read later, and for the table of one that is read soon."""
+    if i + _MAP_AHEAD < stop:
+        item = _item_at(maps, i + _MAP_AHEAD, known)
+        _prefetch(item + _TYPE_AT)
+        _prefetch(item + _TABLE_AT)
+    if i + _TABLE_AHEAD < stop:
+        item = _map_at(maps, i + _TABLE_AHEAD, known)
+        if item != 0:
+            table = _word_at(item + _TABLE_AT)
+            # 24 bytes an entry and up to two of its index, behind a head of 32.
+            for line in range(min((32 + 26 * _word_at(item + _SIZE_AT)) // _LINE + 1, 10)):
+                _prefetch(table + line * _LINE)
+
+
+@_helper
+def _open_map(
+    maps: Any, first: Any, stop: Any, room: Any, known: Any, cells: Any, offsets: Any
+) -> Any:
+    """Begin with the next map; `_GO`, or why not."""
+    i = _word_at(cells + _NEXT)
+    if i >= stop:
+        return DONE
+    if i - first + 1 >= len(offsets):
+        return FULL
+    _prefetch_maps(maps, i, stop, known)
+    item = _map_at(maps, i, known)
+    if item == 0 or item == _word_at(cells + _GROWING):
+        return STOP
+    size = _dict_size(item)
+    end = _word_at(cells + _END) + size
+    if end > room:
+        return FULL
+    _set_word(cells, 0)
+    _set_word(cells + _ITEM, item)
+    _set_word(cells + _LEFT, size)
+    _set_word(cells + _NEXT, i + 1)
+    _set_word(cells + _END, end)
+    offsets[i - first + 1] = end
+    return _GO
+
+
+@_helper
+def _note(
+    maps: Any, first: Any, stop: Any, room: Any, known: Any, cells: Any, notes: Any, offsets: Any
+) -> Any:
+    """Note where the next entries' keys and values are, and ask for them.
+
+    Returns how many entries (up to `_NOTED`, from one map or more), and `_GO` or why there are no
+    more: `DONE`, `FULL`, `STOP`. The end of each map that was begun is in `offsets`.
+    """
+    n = 0
+    while n < _NOTED:
+        left = _word_at(cells + _LEFT)
+        if left == 0:
+            reason = _open_map(maps, first, stop, room, known, cells, offsets)
+            if reason != _GO:
+                return n, reason
+            continue
+        item = _word_at(cells + _ITEM)
+        end = min(n + left, _NOTED)
+        left -= end - n
+        while n < end:
+            note = notes + 16 * n
+            if _dict_next(item, cells, note, note + 8) == 0:
+                return n, STOP
+            _prefetch(_word_at(note) + _TYPE_AT)
+            _prefetch(_word_at(note + 8) + _TYPE_AT)
+            n += 1
+        _set_word(cells + _LEFT, left)
+    return n, _GO
+
+
+@_helper
+def _complete(cells: Any, first: Any) -> Any:
+    """Return how many maps were noted completely."""
+    return _word_at(cells + _NEXT) - first - np.int64(_word_at(cells + _LEFT) != 0)
+
+
+@_helper
+def _map_of(offsets: Any, done: Any, entry: Any) -> Any:
+    """Return which map an entry belongs to: `done` or one after it."""
+    while offsets[done + 1] <= entry:
+        done += 1
+    return done
 
 
 @partial(kernel, nogil=False)  # the GIL is held
@@ -270,30 +404,22 @@ def _walk_int64(
     stop = _count(maps, known)
     if first < 0 or stop < 0:
         return 0, STOP
-    cells = _cells()
+    cells, notes = _cells(), _notes()
     room = min(len(keys), len(values))
-    j = 0
-    for i in range(first, stop):
-        done = i - first
-        if done + 1 >= len(offsets):
-            return done, FULL
-        item = _map_at(maps, i, known)
-        if item == 0:
-            return done, STOP
-        end = j + _dict_size(item)
-        if end > room:
-            return done, FULL
-        _set_word(cells, 0)
-        while _dict_next(item, cells, cells + 8, cells + 16) != 0:
-            key = _word_at(cells + 8)
-            if j >= end or not _is_int(key, known):
-                return done, STOP
+    _set_word(cells + _NEXT, first)
+    j, reason = 0, _GO
+    while reason == _GO:
+        done = _complete(cells, first)
+        n, reason = _note(maps, first, stop, room, known, cells, notes, offsets)
+        for note in range(notes, notes + 16 * n, 16):
+            key = _word_at(note)
+            if not _is_int(key, known):
+                return _map_of(offsets, done, j), STOP
             keys[j] = _int_at(key, cells)
-            if _overflowed(cells) or not _store(_word_at(cells + 16), cells, known, values, j):
-                return done, STOP
+            if _overflowed(cells) or not _store(_word_at(note + 8), cells, known, values, j):
+                return _map_of(offsets, done, j), STOP
             j += 1
-        offsets[done + 1] = j
-    return max(stop - first, 0), DONE
+    return _complete(cells, first), reason
 
 
 @_helper
@@ -362,42 +488,33 @@ def _walk_string(
     stop = _count(maps, known)
     if first < 0 or stop < 0 or not _is(_type_of(words), known, _DICT):
         return 0, STOP
-    cells = _cells()
+    cells, notes = _cells(), _notes()
     room = min(len(keys), len(values))
     # The same object has the same code. No object can die during the call, but its address may be
     # another's after it: the memo (address and code side by side) lives no longer.
     bits = _memo_bits(stop - first, words, room)
     memo = np.zeros(2 << bits, np.int64)
     shift = np.uint64(64 - bits)
-    j = 0
-    for i in range(first, stop):
-        done = i - first
-        if done + 1 >= len(offsets):
-            return done, FULL
-        item = _map_at(maps, i, known)
-        if item == 0:
-            return done, STOP
-        end = j + _dict_size(item)
-        if end > room:
-            return done, FULL
-        _set_word(cells, 0)
-        while _dict_next(item, cells, cells + 8, cells + 16) != 0:
-            if j >= end:
-                return done, STOP
-            key = _word_at(cells + 8)
+    _set_word(cells + _NEXT, first)
+    _set_word(cells + _GROWING, words if learn else 0)
+    j, reason = 0, _GO
+    while reason == _GO:
+        done = _complete(cells, first)
+        n, reason = _note(maps, first, stop, room, known, cells, notes, offsets)
+        for note in range(notes, notes + 16 * n, 16):
+            key = _word_at(note)
             slot = 2 * np.int64(np.uint64(key) * np.uint64(0x9E3779B97F4A7C15) >> shift)
             if memo[slot] != key:
                 code = _code_of(words, learn, key, cells, known)
                 if code < -1:
-                    return done, STOP
+                    return _map_of(offsets, done, j), STOP
                 memo[slot] = key
                 memo[slot + 1] = code
             keys[j] = memo[slot + 1]
-            if not _store(_word_at(cells + 16), cells, known, values, j):
-                return done, STOP
+            if not _store(_word_at(note + 8), cells, known, values, j):
+                return _map_of(offsets, done, j), STOP
             j += 1
-        offsets[done + 1] = j
-    return max(stop - first, 0), DONE
+    return _complete(cells, first), reason
 
 
 def walk(
@@ -427,7 +544,7 @@ def walk(
         The code of each word, for ``key_kind="string"``: an exact dict with exact str keys.
     learn : bool
         A word that has no code gets ``len(words)`` and is added to `words` (also by a map that is
-        read in part); otherwise its code is -1.
+        read in part); otherwise its code is -1. `words` itself is then none of the maps taken.
     keys : int64 array
         Receives the keys, or the codes of the words.
     values : float64, int64 or float32 array
@@ -651,6 +768,8 @@ def _layout_holds() -> bool:
         and all(_read(ctypes.c_ssize_t, each, _TYPE_AT) == id(type(each)) for each in objects)
         and all(_read(ctypes.c_double, each, _FLOAT_AT) == each for each in floats)
         and _read(ctypes.c_float, single, _FLOAT_AT) == single
+        and dict.__basicsize__ >= _TABLE_AT + 8
+        and all(_read(ctypes.c_ssize_t, dict.fromkeys(range(n)), _SIZE_AT) == n for n in (0, 3))
         and sys.int_info.bits_per_digit == 30
         and sys.int_info.sizeof_digit == 4
     )

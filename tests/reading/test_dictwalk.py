@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter, OrderedDict, UserDict, defaultdict
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -280,6 +281,23 @@ def test_full_at_every_position(words: dict[str, int] | None, dtype: Any) -> Non
     assert reasons[DONE] > 300
 
 
+SIZES = (20, 0, 33, 64, 0, 0, 1, 32, 100, 31, 7)
+
+
+@pytest.mark.parametrize("textual", [False, True])
+def test_maps_of_many_sizes_stop_and_fill_up_at_every_entry(textual: bool) -> None:
+    """Entries are noted in groups, which end within maps and within entries that are odd."""
+    for bad in range(sum(SIZES)):
+        rest = iter(range(sum(SIZES)))
+        maps = [
+            {str(i) if textual else i: "a" if i == bad else i / 2 for i in islice(rest, size)}
+            for size in SIZES
+        ]
+        assert read(maps, {} if textual else None, learn=True)[1] == STOP
+        good = [each for each in maps if "a" not in each.values()]
+        check((good, 0, {} if textual else None, True, bad, bad, 12, np.float64))
+
+
 ODD_VALUES = [
     None,
     "1",
@@ -384,14 +402,14 @@ def test_attributes_of_objects_are_read() -> None:
     assert read([vars(Point(x)) for x in (1.0, 2.0, 3.0)], {"y": 0, "x": 1}) == (3, DONE)
 
 
-def test_words_that_are_walked_over_while_they_are_learned() -> None:
+def test_the_dict_of_words_is_not_read_while_it_grows() -> None:
     words = {f"word {i}": i for i in range(100)}
-    maps = [{"new": 1.5}, words, {"newer": 2.5}, words, {"newest": 3.5}]
+    maps = [{"new": 1.5}, words, {"newer": 2.5}]
     arrays = Arrays.of(300, 300, 6)
-    assert walk(maps, 0, "string", words, True, *arrays[1:]) == (5, DONE)
-    codes = [100, *range(101), 101, *range(102), 102]
-    assert arrays.keys[: len(codes)].tolist() == codes
-    assert list(words.values()) == list(range(103))
+    assert walk(maps, 0, "string", words, True, *arrays[1:]) == (1, STOP)
+    assert walk(maps, 0, "string", words, False, *arrays[1:]) == (3, DONE)
+    assert arrays.keys[:103].tolist() == [100, *range(101), -1]
+    assert list(words.values()) == list(range(101))
 
 
 @pytest.mark.parametrize("count", [1, 10, 500, 1500, 40_000])
