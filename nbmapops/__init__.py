@@ -8,6 +8,7 @@ The map of the package, in reading order; a module imports only modules above it
 ``errors``              exceptions and how values are shown in messages
 ``_jit``                how functions are compiled and cached
 ``kernels``             compiled: arrays in, arrays out, a status returned (public, provisional)
+``_reading.columns``    columns of other libraries as plain arrays; what marks a missing value
 ``_vocabulary``         words, their columns, and the index that the kernels take
 ``_values``             conversion of values from type to type
 ``_reading``            anything a user passes becomes a MapBatch, or blocks of one:

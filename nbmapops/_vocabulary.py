@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
+from nbmapops._reading.columns import is_column, plain_column, refuse_missing
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
@@ -146,22 +147,22 @@ def _listed(words: object, kind: Kind, name: str) -> Sequence[object] | NDArray[
     if isinstance(words, (list, tuple)):
         return words
     if isinstance(words, (str, bytes, bytearray, memoryview, Mapping, AbstractSet)):
+        # In gensim and scikit-learn a vocabulary is a dict of word -> column.
+        remedy = "; of a dict d of word -> column, sorted(d, key=d.get)"
+        remedy = remedy if isinstance(words, Mapping) else ""
         raise TypeError(
             f"{name} must be a sequence of words in column order (a list, a tuple, an array), "
-            f"not {type(words).__name__}"
+            f"not {type(words).__name__}{remedy}"
         )
-    if hasattr(words, "__array__"):
-        array = np.asarray(words)
-        if array.ndim != 1:
-            raise ValueError(f"{name} must have one dimension, not {array.ndim}")
-        # A column with nulls becomes an array of floats or objects: those are looked at singly.
-        if kind == "int64" and array.dtype.kind in "iub" and not np.ma.isMaskedArray(words):
-            return array
-    for method in ("to_pylist", "to_list"):  # Arrow; polars, pandas
-        if hasattr(words, method):
-            return list(getattr(words, method)())
-    if isinstance(words, np.ndarray):
-        return words.tolist() if words.dtype.kind in "UT" else list(words)
+    if is_column(words):
+        column = plain_column(words, f"{name}: the words")
+        if isinstance(column, list):
+            return column
+        if column.ndim != 1:
+            raise ValueError(f"{name} must have one dimension, not {column.ndim}")
+        if kind == "int64" and column.dtype.kind in "iub":
+            return column
+        return column.tolist() if column.dtype.kind in "OUT" else list(column)
     if isinstance(words, Sequence):
         return list(words)
     raise TypeError(
@@ -196,6 +197,7 @@ def _int64_words(words: Sequence[object] | NDArray[Any], name: str) -> NDArray[n
     for i, word in enumerate(words):
         number = _exact_int(word)
         if number is None:
+            refuse_missing(words, f"{name}: the words")
             raise TypeError(
                 f"{name}: word {i} is {show(word)} ({type(word).__name__}); words must be integers"
             )
@@ -217,6 +219,7 @@ def _string_words(words: Sequence[object] | NDArray[Any], name: str) -> tuple[st
     for i, word in enumerate(words):
         text = _exact_str(word)
         if text is None:
+            refuse_missing(words, f"{name}: the words")
             raise TypeError(
                 f"{name}: word {i} is {show(word)} ({type(word).__name__}); words must be str"
             )

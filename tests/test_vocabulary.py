@@ -125,11 +125,8 @@ def test_columns_of_other_libraries() -> None:
     chunked = pa.chunked_array([[3], [2**62, 1]])
     assert numbers(chunked).words.tolist() == [3, 2**62, 1]
     assert texts(pa.array(["b", "a"]).dictionary_encode()).words == ("b", "a")
-    for nulls in (pa.array([3, None]), pd.Series([3, None]), pd.Series([3, None], dtype="Int64")):
-        with pytest.raises(TypeError, match=r"word (0|1) is"):
-            numbers(nulls)
-    with pytest.raises(TypeError, match="word 1 is None"):
-        texts(pa.array(["a", None]))
+    with pytest.raises(TypeError, match=r"word 0 is np.float64\(3.0\)"):
+        numbers(pd.Series([3, None]))
     with pytest.raises(TypeError, match="words must be integers"):
         numbers(pa.array([3, 1], pa.duration("s")))
 
@@ -165,7 +162,6 @@ def test_arrays_of_another_shape_are_refused(words: object) -> None:
     [
         ([1, 2.0], "int64_vocabulary: word 1 is 2.0 (float); words must be integers"),
         ([1, "2"], "int64_vocabulary: word 1 is '2' (str); words must be integers"),
-        ([None], "int64_vocabulary: word 0 is None (NoneType); words must be integers"),
         ([b"1"], "int64_vocabulary: word 0 is b'1' (bytes); words must be integers"),
         ([[1]], "int64_vocabulary: word 0 is [1] (list); words must be integers"),
         (np.array([1.0]), "word 0 is np.float64(1.0) (float64)"),
@@ -173,7 +169,6 @@ def test_arrays_of_another_shape_are_refused(words: object) -> None:
         (np.array([1], "m8[s]"), "word 0 is np.timedelta64(1,'s') (timedelta64)"),
         (np.array([1], "M8[ns]"), "(datetime64)"),
         ([np.timedelta64(1, "s")], "(timedelta64)"),
-        (np.ma.masked_array([1, 2], [False, True]), "word 1 is masked (MaskedConstant)"),
     ],
 )
 def test_words_that_are_no_integers(words: object, message: str) -> None:
@@ -188,7 +183,6 @@ def test_words_that_are_no_integers(words: object, message: str) -> None:
     [
         (["a", 1], "string_vocabulary: word 1 is 1 (int); words must be str"),
         (["a", b"b"], "string_vocabulary: word 1 is b'b' (bytes); words must be str"),
-        ([None], "string_vocabulary: word 0 is None (NoneType); words must be str"),
         (np.array([b"a"]), "word 0 is np.bytes_(b'a') (bytes_)"),
         (np.arange(2), "word 0 is np.int64(0) (int64)"),
     ],

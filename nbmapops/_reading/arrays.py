@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
+from nbmapops._reading.columns import is_column, plain_column, refuse_missing
 from nbmapops._reading.scalars import DTYPES, INT64_MAX, Array, BadMap, exact_map, kinds_of_map
 
 if TYPE_CHECKING:
@@ -114,36 +115,28 @@ def read_arrays(
 
 def _column(data: Any, what: str, operator: str) -> Any:
     """Return data as a 1-D array, a list of scalars, or an Arrow array as it is."""
-    if isinstance(data, np.ma.MaskedArray):
-        raise TypeError(f"{operator}: {what} are a masked array; pass .compressed() or .filled()")
-    if isinstance(data, np.ndarray):
-        array = np.asarray(data)
-        if array.ndim != 1:
-            raise ValueError(f"{operator}: {what} must be 1-D; the array given is {array.ndim}-D")
-        return array
+    name = f"{operator}: {what}"
+    if is_column(data):
+        column = plain_column(data, name)
+        if isinstance(column, np.ndarray) and column.ndim != 1:
+            raise ValueError(f"{name} must be 1-D; the array given is {column.ndim}-D")
+        return column
     if isinstance(data, (str, bytes, bytearray, Mapping, AbstractSet)) or not isinstance(
         data, Iterable
     ):
-        raise TypeError(
-            f"{operator}: {what} must be an array or a sequence, not {type(data).__name__}"
-        )
-    if hasattr(data, "__array__"):  # a Series, an Arrow array
-        nulls = getattr(data, "null_count", 0)
-        if nulls() if callable(nulls) else nulls:
-            raise ValueError(f"{operator}: {what} hold nulls; drop them or fill them first")
-        return _column(np.asarray(data), what, operator)
+        raise TypeError(f"{name} must be an array or a sequence, not {type(data).__name__}")
     return list(data)
 
 
 def _typed(data: Any, what: str, operator: str) -> Any:
     """Return a column of one plain type, made canonical; None where single scalars must say."""
     if isinstance(data, list):
-        return _typed_list(data, what)
+        return _typed_list(data, what, operator)
     kind, size = data.dtype.kind, data.dtype.itemsize
     if kind in "OUT":
         if len(data) == 0:
             return text_keys([]) if what == "keys" else np.empty(0, object)
-        return _typed_list(data.tolist(), what)
+        return _typed_list(data.tolist(), what, operator)
     if kind == "u" and size == 8 and len(data) and int(data.max()) > INT64_MAX:
         return None  # the scalar rules name the map and the key
     if kind in "biu":
@@ -154,7 +147,7 @@ def _typed(data: Any, what: str, operator: str) -> Any:
     raise TypeError(f"{operator}: {what} are an array of {data.dtype}; {what} are {takes}")
 
 
-def _typed_list(data: list[Any], what: str) -> Any:
+def _typed_list(data: list[Any], what: str, operator: str) -> Any:
     """Return a list of one of Python's own types as an array; None for any other list."""
     types = set(map(type, data))
     if types <= {int}:
@@ -167,6 +160,7 @@ def _typed_list(data: list[Any], what: str) -> Any:
         return text_keys(data) if what == "keys" else value_array(data, "string")
     if types == {float} and what == "values":
         return np.array(data, np.float64)
+    refuse_missing(data, f"{operator}: {what}")
     return None
 
 
@@ -246,6 +240,7 @@ def _offsets(offsets: Any, entries: int, operator: str) -> Array:
         array = np.array(raw, np.int64, order="C")
     else:
         scalars = _scalars(raw)
+        refuse_missing(scalars, f"{operator}: offsets")
         if not all(
             isinstance(x, (int, np.integer)) and not isinstance(x, (bool, np.timedelta64))
             for x in scalars

@@ -96,7 +96,7 @@ class MapBatch:
             A dtype or an element that is no key or no value.
         ValueError
             Lengths that differ, arrays that are not 1-D, offsets that do not start at 0, fall,
-            or do not end at ``nnz``.
+            or do not end at ``nnz``; missing values (None, pandas' NA, masked elements, nulls).
         OverflowError
             An integer outside int64.
 

@@ -116,12 +116,10 @@ class Point(NamedTuple):
         ([1], [1], 1),
         ([1], [1], [0.0, 1.0]),
         ([1], [1], ["0", "1"]),
-        ([1], [1], [None, 1]),
         ([1], [1], np.array([0, 1], "m8[s]")),
         ([1], [1], np.array([False, True])),
         ([[1]], [1]),
         ([1], [[1]]),
-        ([1], [None]),
     ],
     ids=lambda arguments: ascii(arguments)[:60],
 )
@@ -236,7 +234,7 @@ def test_lists_obey_the_rules_of_scalars() -> None:
     with pytest.raises(OverflowError, match="map 0: key 1: value 9007199254740993"):
         BY_INT([1, 2], [2**53 + 1, 0.5])
     assert BY_INT([True, 2], [np.float32(1), np.float32(2)]).dtype == np.float32
-    for odd in (Decimal(1), fractions.Fraction(1), 1j, b"a", None, np.datetime64(1, "s"), [1], ()):
+    for odd in (Decimal(1), fractions.Fraction(1), 1j, b"a", np.datetime64(1, "s"), [1], ()):
         with pytest.raises(TypeError, match="DictVectorizer: map 0: key 1: value "):
             BY_INT([1], [odd])
         with pytest.raises(TypeError, match="DictVectorizer: map 0: key "):
@@ -292,7 +290,6 @@ def test_bool_arrays_count_as_0_and_1() -> None:
         np.array([b"a"]),
         np.array([(1,)], [("x", "i8")]),
         np.array([1.0], object),
-        np.array([None], object),
         np.array([b"a"], object),
         np.array(["a", 1], object),
         np.array([1, "a"], object),
@@ -314,7 +311,6 @@ def test_arrays_of_other_dtypes_are_no_keys(keys: Any) -> None:
         np.array([1], complex),
         np.array([b"a"]),
         np.array([(1,)], [("x", "i8")]),
-        np.array([None], object),
         np.array([b"a"], object),
         np.array([[1]], object)[0:1, 0:1].reshape(1)[:0],
     ],
@@ -349,13 +345,6 @@ def test_arrays_must_be_1d(shape: tuple[int, ...]) -> None:
         (square.astype(object), line),
     ):
         with pytest.raises(ValueError, match=r"DictVectorizer: .*1-D"):
-            BY_INT(*arguments)
-
-
-def test_masked_arrays_are_refused() -> None:
-    masked = np.ma.array([1, 2], mask=[False, True])
-    for arguments in ((masked, [1, 2]), ([1, 2], masked), ([1, 2], [1, 2], masked)):
-        with pytest.raises(TypeError, match="masked"):
             BY_INT(*arguments)
 
 
@@ -419,7 +408,9 @@ def test_bad_offsets_as_narrow_and_unsigned_arrays() -> None:
         BY_INT(keys, values, np.array([0, 2**64 - 1, 3], np.uint64))
     with pytest.raises(ValueError, match="offsets"):
         BY_INT(keys, values, [0, 2**70, 3])
-    for word in (1.5, "x", None):
+    with pytest.raises(ValueError, match="offsets must end at 3, the number of entries"):
+        BY_INT(keys, values, [0, -(2**70), 3])
+    for word in (1.5, "x"):
         with pytest.raises(TypeError, match="offsets"):
             BY_INT(keys, values, [0, word, 3])
 

@@ -1,0 +1,313 @@
+"""A missing value is an error in every column that marks one; without one every column is exact."""
+
+from __future__ import annotations
+
+import importlib
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from nbmapops import CastMap, DictVectorizer, MapBatch
+from nbmapops._reading.columns import is_missing, plain_column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Maker = Callable[[Any, list[Any]], Any]
+
+BIG = 2**53 + 1  # no float64 holds it
+NEEDED = {"pd": "pandas", "pa": "pyarrow", "pl": "polars", "duckdb": "duckdb"}
+
+
+def _null_in_dictionary(pa: Any, data: list[Any]) -> Any:
+    """Of this array pyarrow says that nothing is null: a word of its dictionary is."""
+    return pa.DictionaryArray.from_arrays(pa.array(range(len(data)), pa.int32()), pa.array(data))
+
+
+def _of_pandas(pd: Any, data: list[Any], *, dtype: str, form: str) -> Any:
+    if form == "array":
+        return pd.array(data, dtype=dtype)
+    if form == "Index":
+        return pd.Index(data, dtype=dtype)
+    series = pd.Series(data, dtype=dtype)
+    return {"Series": series, "values": series.values}.get(form, series.astype("category"))
+
+
+def _relation(duckdb: Any, data: list[Any]) -> Any:
+    listed = ", ".join("NULL" if x is None else repr(x) for x in data)
+    return duckdb.sql(f"SELECT unnest([{listed}]) AS x")
+
+
+# A column of integers or of text (with None where a value is missing) in each container.
+INTEGERS: dict[str, Maker] = {
+    **{
+        f"pd {form} {dtype}": partial(_of_pandas, dtype=dtype, form=form)
+        for dtype in ("Int64", "UInt64", "int64[pyarrow]", "uint64[pyarrow]")
+        for form in ("array", "Series", "Index", "values", "category")
+    },
+    "pd object": lambda pd, data: pd.Series([pd.NA if x is None else x for x in data], dtype="O"),
+    "pd NaT": lambda pd, data: np.array([pd.NaT if x is None else x for x in data], object),
+    "pd dictionary": lambda pd, data: pd.Series(
+        pd.arrays.ArrowExtensionArray(_null_in_dictionary(importlib.import_module("pyarrow"), data))
+    ),
+    "np object": lambda _, data: np.array(data, object),
+    "np masked": lambda _, data: np.ma.array(
+        [0 if x is None else x for x in data], np.int64, mask=[x is None for x in data]
+    ),
+    "np masked objects": lambda _, data: np.ma.array(
+        data, object, mask=[x is None for x in data]
+    ),
+    "list": lambda _, data: list(data),
+    "list of masked": lambda _, data: [np.ma.masked if x is None else x for x in data],
+    "tuple": lambda _, data: tuple(data),
+    "iterator": lambda _, data: iter(data),
+    "pa array": lambda pa, data: pa.array(data, pa.int64()),
+    "pa unsigned": lambda pa, data: pa.array(data, pa.uint64()),
+    "pa chunks": lambda pa, data: pa.chunked_array([data[:1], data[1:]], pa.int64()),
+    "pa slice": lambda pa, data: pa.array([None, *data, None], pa.int64())[1:-1],
+    "pa indices": lambda pa, data: pa.array(data, pa.int64()).dictionary_encode(),
+    "pa dictionary": _null_in_dictionary,
+    "pa chunked dictionary": lambda pa, data: pa.chunked_array([_null_in_dictionary(pa, data)]),
+    "pa runs": lambda pa, data: importlib.import_module("pyarrow.compute").run_end_encode(
+        pa.array(data, pa.int64())
+    ),
+    "pl Series": lambda pl, data: pl.Series(data, dtype=pl.Int64),
+    "pl unsigned": lambda pl, data: pl.Series(data, dtype=pl.UInt64),
+    "pl Int128": lambda pl, data: pl.Series(data, dtype=pl.Int128),
+    "duckdb df": lambda duckdb, data: _relation(duckdb, data).df()["x"],
+    "duckdb NumPy": lambda duckdb, data: _relation(duckdb, data).fetchnumpy()["x"],
+    "duckdb arrow": lambda duckdb, data: _relation(duckdb, data).to_arrow_table()["x"],
+    "duckdb relation": _relation,
+}  # fmt: skip
+TEXTS: dict[str, Maker] = {
+    **{
+        f"pd {dtype}": partial(_of_pandas, dtype=dtype, form="Series")
+        for dtype in ("string", "str", "string[python]", "string[pyarrow]", "category")
+    },
+    "pd ArrowDtype": lambda pd, data: pd.Series(
+        data, dtype=pd.ArrowDtype(importlib.import_module("pyarrow").large_string())
+    ),
+    "np object": lambda _, data: np.array(data, object),
+    "np masked": lambda _, data: np.ma.array(
+        [x or "" for x in data], mask=[x is None for x in data]
+    ),
+    "list": lambda _, data: list(data),
+    "pa array": lambda pa, data: pa.array(data),
+    "pa view": lambda pa, data: pa.array(data, pa.string_view()),
+    "pa dictionary": _null_in_dictionary,
+    "pa runs": lambda pa, data: importlib.import_module("pyarrow.compute").run_end_encode(
+        pa.array(data)
+    ),
+    "pl Series": lambda pl, data: pl.Series(data, dtype=pl.String),
+    "pl Categorical": lambda pl, data: pl.Series(data, dtype=pl.Categorical),
+    "duckdb df": lambda duckdb, data: _relation(duckdb, data).df()["x"],
+    "duckdb NumPy": lambda duckdb, data: _relation(duckdb, data).fetchnumpy()["x"],
+    "duckdb relation": _relation,
+}
+FLOATS: dict[str, Maker] = {
+    **{
+        f"pd {dtype}": partial(_of_pandas, dtype=dtype, form="Series")
+        for dtype in ("Float64", "Float32", "float64[pyarrow]", "Sparse[float64]")
+    },
+    "np masked": lambda _, data: np.ma.array(
+        [x or 0.0 for x in data], mask=[x is None for x in data]
+    ),
+    "pa array": lambda pa, data: pa.array(data, pa.float64()),
+    "pl Series": lambda pl, data: pl.Series(data, dtype=pl.Float64),
+}
+FLAGS: dict[str, Maker] = {
+    "pd boolean": lambda pd, data: pd.array(data, dtype="boolean"),
+    "pd bool[pyarrow]": lambda pd, data: pd.Series(data, dtype="bool[pyarrow]"),
+    "pa array": lambda pa, data: pa.array(data, pa.bool_()),
+    "pl Series": lambda pl, data: pl.Series(data, dtype=pl.Boolean),
+}
+
+
+def made(container: str, makers: dict[str, Maker], data: Any) -> Any:
+    library = container.partition(" ")[0]
+    module = pytest.importorskip(NEEDED[library]) if library in NEEDED else None
+    return makers[container](module, list(data))
+
+
+# What is done with keys, values and offsets; of a column only its missing value may be told.
+BY_INT = DictVectorizer(int64_vocabulary=[1, BIG])
+BY_STR = DictVectorizer(string_vocabulary=["a", "b"])
+CALLS: dict[str, Callable[..., Any]] = {
+    "DictVectorizer": BY_INT,
+    "as int64": DictVectorizer(int64_vocabulary=[1], dtype="int64", handle_unknown="ignore"),
+    "as onnxruntime": DictVectorizer(int64_vocabulary=[1, 7], semantics="onnxruntime"),
+    "csr": BY_INT.csr,
+    "unknown": BY_INT.unknown,
+    "from_maps": DictVectorizer.from_maps,
+    "CastMap": CastMap(),
+    "CastMap SPARSE": CastMap(map_form="SPARSE", max_map=9, cast_to="TO_INT64"),
+    "ragged": CastMap().ragged,
+    "from_arrays": MapBatch.from_arrays,
+}
+
+
+@pytest.mark.parametrize("container", INTEGERS)
+@pytest.mark.parametrize("position", ["keys", "values", "offsets", "keys of one", "values of one"])
+def test_missing_integers_are_refused_by_every_call(container: str, position: str) -> None:
+    what = position.partition(" ")[0]
+    holed = [0, None, 2] if what == "offsets" else [1, None]
+    for name, call in CALLS.items():
+        parts: dict[str, Any] = {"keys": [1, 7], "values": [1, 2], "offsets": [0, 1, 2]}
+        parts[what] = made(container, INTEGERS, holed)
+        if position.endswith("one"):
+            del parts["offsets"]
+        if name == "csr":
+            pytest.importorskip("scipy")
+        with pytest.raises(ValueError, match=rf"{what} hold missing values .*drop") as caught:
+            call(*parts.values())
+        assert type(caught.value) is ValueError, name
+        assert "entry 1" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [TEXTS, FLOATS, FLAGS], ids=["text", "floats", "flags"])
+def test_other_missing_values_are_refused_by_every_call(kind: Any) -> None:
+    present = {id(TEXTS): "a", id(FLOATS): 0.5, id(FLAGS): True}[id(kind)]
+    for container in kind:
+        for call in CALLS.values():
+            with pytest.raises(ValueError, match=r"values hold missing values .*entry 1"):
+                call([1, 7], made(container, kind, [present, None]), [0, 1, 2])
+    for container in TEXTS:
+        for by_text in (BY_STR, BY_STR.unknown, MapBatch.from_arrays, DictVectorizer.from_maps):
+            with pytest.raises(ValueError, match="keys hold missing values"):
+                by_text(made(container, TEXTS, ["a", None]), [1, 2])
+
+
+@pytest.mark.parametrize("container", INTEGERS)
+def test_integers_of_every_container_are_exact(container: str) -> None:
+    def column(*data: int) -> Any:
+        return made(container, INTEGERS, data)
+
+    batch = BY_INT(column(1, BIG, 1), column(BIG, 1, 5), column(0, 2, 3))
+    assert batch.tolist() == [[BIG, 1], [5, 0]]
+    assert batch.dtype == np.int64
+    assert BY_INT(column(BIG, 1), column(3, BIG)).tolist() == [BIG, 3]
+    cast = CastMap(cast_to="TO_INT64")(column(2, 1), column(3, BIG))
+    assert cast.tolist() == [BIG, 3]
+    made_batch = MapBatch.from_arrays(column(1, BIG), column(BIG, 2))
+    assert made_batch.to_dicts() == [{1: BIG, BIG: 2}]
+
+
+@pytest.mark.parametrize("container", TEXTS)
+def test_texts_of_every_container_are_exact(container: str) -> None:
+    texts = ["b", "a\0", "é"]
+    if "duckdb" in container:
+        texts[1] = "a "  # its SQL takes no NUL
+    if container == "np masked":
+        texts[1] = "a"  # text of fixed width ends before a NUL
+    column = made(container, TEXTS, texts)
+    op = DictVectorizer(string_vocabulary=texts)
+    assert op(made(container, TEXTS, texts[::-1]), [1, 2, 3]).tolist() == [3, 2, 1]
+    assert BY_INT([1, BIG], made(container, TEXTS, texts[1:])).tolist() == texts[1:]
+    assert DictVectorizer(string_vocabulary=column) == op
+
+
+def test_floats_and_flags_of_every_container_are_exact() -> None:
+    for container in FLOATS:
+        column = made(container, FLOATS, [0.1, 2.5])
+        exact = np.float32(0.1) if "32" in container else 0.1
+        assert BY_INT([1, BIG], column).tolist() == [exact, 2.5]
+    for container in FLAGS:
+        flags = made(container, FLAGS, [True, False])
+        assert DictVectorizer(int64_vocabulary=[0, 1])(flags, flags).tolist() == [0, 1]
+
+
+def test_nan_is_a_number_where_the_column_says_so() -> None:
+    pd = pytest.importorskip("pandas")
+    pa = pytest.importorskip("pyarrow")
+    nan = float("nan")
+    arrow = pa.array([nan, 1.0])
+    for column in (
+        pd.Series([nan, 1.0]),
+        pd.Index([nan, 1.0]),
+        pd.Series(pd.arrays.ArrowExtensionArray(arrow)),
+        arrow,
+        [nan, 1.0],
+        np.array([nan, 1.0], object),
+    ):
+        assert repr(BY_INT([1, BIG], column).tolist()) == "[nan, 1.0]"
+
+
+# Vocabularies, out.
+
+
+@pytest.mark.parametrize(
+    ("kind", "makers", "present"),
+    [("int64", INTEGERS, BIG), ("string", TEXTS, "a")],
+    ids=["int64", "string"],
+)
+def test_missing_words_are_refused(kind: str, makers: Any, present: Any) -> None:
+    for container in makers:
+        if container == "iterator":
+            continue  # which no vocabulary is
+        with pytest.raises(ValueError, match=rf"{kind}_vocabulary: the words hold missing values"):
+            DictVectorizer(**{f"{kind}_vocabulary": made(container, makers, [present, None])})
+
+
+@pytest.mark.parametrize("container", [name for name in INTEGERS if name != "iterator"])
+def test_integer_words_of_every_container_are_exact(container: str) -> None:
+    op = DictVectorizer(int64_vocabulary=made(container, INTEGERS, [BIG, 3]))
+    assert op.vocabulary.tolist() == [BIG, 3]
+
+
+def test_out_must_be_a_plain_array() -> None:
+    pd = pytest.importorskip("pandas")
+    outs: list[Any] = [
+        pd.array([0, 0], dtype="Int64"),
+        pd.Series([0, 0]),
+        np.ma.zeros(2, np.int64),
+        [0, 0],
+    ]
+    for out in outs:
+        with pytest.raises(ValueError, match=r"out is .*; it must be an array"):
+            BY_INT([1, BIG], [1, 2], out=out)
+
+
+# Columns that NumPy cannot hold, and damaged ones.
+
+
+def test_a_union_is_refused_by_name() -> None:
+    pa = pytest.importorskip("pyarrow")
+    union = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2])] * 2)
+    with pytest.raises(TypeError, match="DictVectorizer: values are a column of sparse_union"):
+        BY_INT([1, BIG], union)
+
+
+def test_a_damaged_dictionary_is_refused() -> None:
+    pa = pytest.importorskip("pyarrow")
+    outside = pa.DictionaryArray.from_arrays(
+        pa.array([0, 2**31], pa.uint32()), pa.array([1, 2]), safe=False
+    )
+    with pytest.raises(ValueError, match="DictVectorizer: values are a corrupt Arrow column"):
+        BY_INT([1, BIG], outside)
+
+
+def test_a_relation_of_several_columns_is_refused() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with pytest.raises(TypeError, match="values are a DuckDBPyRelation of 2 columns; pass one"):
+        BY_INT([1, BIG], duckdb.sql("SELECT 1 AS x, 2 AS y"))
+
+
+def test_a_container_that_turns_integers_into_floats_is_not_believed() -> None:
+    class Column:
+        """A column of a library that nobody here has heard of."""
+
+        dtype = type("Dtype", (), {"kind": "i"})()
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.array([1.0, np.nan])
+
+    with pytest.raises(ValueError, match="column hold missing values"):
+        plain_column(Column(), "column")
+
+
+def test_what_stands_for_a_missing_value() -> None:
+    pd = pytest.importorskip("pandas")
+    assert all(map(is_missing, (None, pd.NA, pd.NaT, np.ma.masked)))
+    assert not any(map(is_missing, (0, "", float("nan"), np.nan, [], np.array(None), type(None))))
