@@ -6,8 +6,13 @@ are loaded when they are first needed.
 The map of the package, in reading order; a module imports only modules above it.
 
 ``errors``              exceptions and how values are shown in messages
+``_constants``          what modules with and without Numba share
 ``_jit``                how functions are compiled and cached
-``kernels``             compiled: arrays in, arrays out, a status returned (public, provisional)
+``kernels.index``       compiled: the index of a vocabulary, built and looked up
+``kernels.order``       compiled: entries in order by rank, bitmap or radix
+``kernels.rows``        compiled: dense and CSR rows, values by ascending key
+``kernels.distinct``    compiled: the distinct keys of a batch
+``kernels``             the public kernels: arrays in, arrays out, a status returned (provisional)
 ``_reading.columns``    columns of other libraries as plain arrays; what marks a missing value
 ``_vocabulary``         words, their columns, and the index that the kernels take
 ``_values``             conversion of values from type to type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from math import isnan
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -560,5 +560,5 @@ def _distinct(keys: Array) -> Array:
     from nbmapops import kernels
 
     # Drawn anew, so that nobody can choose keys that collide; the result does not depend on it.
-    multiplier = np.int64(int.from_bytes(os.urandom(8), "little", signed=True) | 1)
-    return cast("Array", kernels.distinct(readonly(keys), multiplier))
+    multiplier = int.from_bytes(os.urandom(8), "little", signed=True) | 1
+    return kernels.distinct(readonly(keys), multiplier)

@@ -2,11 +2,18 @@
 
 Kernels are kept on disk, because compiling them takes seconds. A cache is a convenience: where it
 cannot be written, read or trusted, the kernels are compiled anew and nothing else changes.
+
+What is private in Numba is used here only: ``Dispatcher._cache`` with its ``load_overload``,
+``save_overload``, ``flush`` and ``_cache_file._source_stamp``. Tested with Numba 0.62 to 0.68;
+where a version has it no longer, its own rules hold.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from numba import njit
@@ -14,7 +21,12 @@ from numba import njit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+__all__ = ["inlined", "kernel"]
+
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+STAMPED = ("_constants.py", "_jit.py", "kernels/*.py", "_reading/*walk.py")
+"""The files with compiled code, and what such code reads: a change in one compiles all anew."""
 
 
 def check_interpreter() -> None:
@@ -30,6 +42,9 @@ def check_interpreter() -> None:
         )
 
 
+check_interpreter()
+
+
 def kernel(function: _Function, *, nogil: bool = True) -> _Function:
     """Compile on first use, with a disk cache where a folder for it can be written."""
     try:
@@ -40,14 +55,42 @@ def kernel(function: _Function, *, nogil: bool = True) -> _Function:
     return cast("_Function", compiled)
 
 
+def inlined(function: _Function) -> _Function:
+    """Compile into the callers: Numba's own calls cost reference counts, felt once a map."""
+    return cast("_Function", njit(nogil=True, inline="always")(function))
+
+
+@cache
+def source_stamp() -> bytes | None:
+    """Return a digest of all files with compiled code, None where there are none to read.
+
+    Numba compares the stamp of a cached kernel with the digest of the one file in which it stands,
+    so it would miss a change in a kernel of another file that is compiled into it.
+    """
+    digest, found = hashlib.blake2b(digest_size=16), False
+    try:
+        folder = Path(__file__).parent
+        for path in sorted(path for pattern in STAMPED for path in folder.glob(pattern)):
+            source = path.read_bytes()
+            digest.update(f"{path.relative_to(folder).as_posix()} {len(source)}\n".encode())
+            digest.update(source)
+            found = True
+    except (OSError, NameError):  # frozen
+        return None
+    return digest.digest() if found else None  # there are none in a zip archive
+
+
 def _mend(compiled: Any) -> None:
-    """Take a damaged or unwritable cache for an empty one.
+    """Treat a damaged or unwritable cache as empty, and stamp it with all files of compiled code.
 
     Numba lets the errors of unpickling a truncated file and of a full disk out of the first call.
     """
     cache = getattr(compiled, "_cache", None)  # none with NUMBA_DISABLE_JIT
     if cache is None:
         return
+    file, stamp = getattr(cache, "_cache_file", None), source_stamp()
+    if file is not None and stamp is not None and hasattr(file, "_source_stamp"):
+        file._source_stamp = stamp
     load, save = cache.load_overload, cache.save_overload
 
     def load_or_compile(signature: Any, context: Any) -> Any:

@@ -22,12 +22,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[Any]
+from nbmapops._constants import INT64_MAX, INT64_MIN, Array
+
 Positions: TypeAlias = NDArray[np.int64]
 One: TypeAlias = Callable[[Any], Any]
 Many: TypeAlias = Callable[[Array], tuple[Array, Positions]]
 
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _FLOAT32_MIN, _FLOAT32_MAX = 2.0**-126, 2.0**128 - 2.0**104  # the smallest normal, the largest
 # What rounds up to _FLOAT32_MIN with 24 binary digits is not tiny to C.
 _TINY = 2.0**-126 - 2.0**-151
@@ -153,7 +153,7 @@ def _int64_to_float64(number: int) -> float:
 
 def _c_float_to_int64(number: float) -> int:
     # C leaves this cast undefined where no int64 is near; x86-64 gives INT64_MIN.
-    return int(number) if -(2.0**63) <= number < 2.0**63 else _INT64_MIN
+    return int(number) if -(2.0**63) <= number < 2.0**63 else INT64_MIN
 
 
 def _same(value: Any) -> Any:
@@ -385,7 +385,7 @@ def _int_of(match: Match) -> int | None:
     if len(digits) > 19:  # 2**63 has 19; reading more would take quadratic time
         return None
     number = int(match["sign"] + digits)
-    return number if _INT64_MIN <= number <= _INT64_MAX else None
+    return number if INT64_MIN <= number <= INT64_MAX else None
 
 
 def _text_to_int64(text: str) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
+from nbmapops._constants import FORMAT, HASH, INT64_MAX, INT64_MIN, RANGE, TABLE
 from nbmapops._reading.columns import is_column, plain_column, refuse_missing
 from nbmapops.errors import show
 
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Index", "Vocabulary", "build_index", "range_index", "table_index"]
 
 Kind = Literal["int64", "string"]
-
-# As in kernels.py, which this module must not import just to read them: it imports Numba.
-FORMAT = 1
-_RANGE, _TABLE, _HASH = 0, 1, 2
-
-_INT64 = np.iinfo(np.int64)
 
 
 class Index(NamedTuple):
@@ -63,7 +58,7 @@ def _index(
 @lru_cache(maxsize=64)
 def range_index(columns: int, low: int = 0) -> Index:
     """Index of the words ``low, low + 1, ..., low + columns - 1``."""
-    return _index([_RANGE, columns, low])
+    return _index([RANGE, columns, low])
 
 
 def table_index(columns_of: NDArray[np.int32]) -> Index:
@@ -71,7 +66,7 @@ def table_index(columns_of: NDArray[np.int32]) -> Index:
     if len(columns_of) == 0:
         return range_index(0)
     table = np.array(columns_of, np.int32)
-    return _index([_TABLE, int(table.max()) + 1, 0], table=table)
+    return _index([TABLE, int(table.max()) + 1, 0], table=table)
 
 
 def build_index(
@@ -110,7 +105,7 @@ def build_index(
         table[words - low] = places
         if np.count_nonzero(table >= 0) < n:
             raise ValueError("a word is repeated")
-        return _index([_TABLE, total, low], table=table)
+        return _index([TABLE, total, low], table=table)
     return _hash_index(words, places if columns is not None else None, total)
 
 
@@ -128,7 +123,7 @@ def _hash_index(words: NDArray[np.int64], columns: NDArray[np.int64] | None, wid
         n_slots = n + n // 4 + 8 + attempt * (n // 16 + 4)
         pilots = np.zeros(1 << bits, np.uint16)
         slots = np.empty(2 * n_slots, np.int64)
-        status = kernels.build_hash(words, n_slots, bits, np.int64(multiplier), pilots, slots)
+        status = kernels.build_hash(words, n_slots, bits, multiplier, pilots, slots)
         if status == kernels.OK:
             break
         # Many copies of one word look like a multiplier that does not spread the words.
@@ -139,7 +134,7 @@ def _hash_index(words: NDArray[np.int64], columns: NDArray[np.int64] | None, wid
         held = slots[1::2]
         used = held >= 0
         held[used] = columns[held[used]]
-    return _index([_HASH, width, 0, n_slots, bits, multiplier], pilots, slots)
+    return _index([HASH, width, 0, n_slots, bits, multiplier], pilots, slots)
 
 
 def _listed(words: object, kind: Kind, name: str) -> Sequence[object] | NDArray[Any]:
@@ -201,7 +196,7 @@ def _int64_words(words: Sequence[object] | NDArray[Any], name: str) -> NDArray[n
             raise TypeError(
                 f"{name}: word {i} is {show(word)} ({type(word).__name__}); words must be integers"
             )
-        if not _INT64.min <= number <= _INT64.max:
+        if not INT64_MIN <= number <= INT64_MAX:
             # Python refuses to write out an int of thousands of digits.
             shown = number if number.bit_length() < 128 else f"of {number.bit_length()} bits"
             raise OverflowError(

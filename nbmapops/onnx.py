@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from nbmapops._reading.scalars import Array
+    from nbmapops._constants import Array
 
 __all__ = ["MapSession", "from_node", "reference_ops"]
 

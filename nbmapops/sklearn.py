@@ -27,13 +27,13 @@ except ImportError as error:
         "the estimator needs scikit-learn: pip install 'nbmapops[sklearn]'"
     ) from error
 
+from nbmapops._constants import INT64_MAX, INT64_MIN
 from nbmapops._dictvectorizer import DictVectorizer as _Operator
 from nbmapops._reading.mappings import CHUNK_ENTRIES, CHUNK_MAPS, compiled_walk, maps_of
-from nbmapops._reading.scalars import INT64_MAX, INT64_MIN
 from nbmapops.errors import UnknownKeyError, show
 
 if TYPE_CHECKING:
-    from nbmapops._reading.scalars import Array
+    from nbmapops._constants import Array
 
 __all__ = ["DictVectorizer"]
 

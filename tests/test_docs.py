@@ -32,6 +32,8 @@ def public() -> Iterator[tuple[str, Any]]:
                 yield f"{name}.{member}", inspect.unwrap(getattr(value, "__func__", value))
     for name in kernels.__all__:
         kernel = getattr(kernels, name)
+        if not callable(kernel):
+            continue
         yield f"kernels.{name}", getattr(kernel, "py_func", kernel)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import shutil
 import signal
@@ -57,11 +58,7 @@ def right(result: subprocess.CompletedProcess[str]) -> bool:
 @pytest.mark.parametrize("home", [True, False])
 def test_a_package_in_a_folder_that_cannot_be_written(tmp_path: Path, *, home: bool) -> None:
     site = tmp_path / "site"
-    package = shutil.copytree(
-        Path(nbmapops.__file__).parent,
-        site / "nbmapops",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
+    package = copy_of_the_package(site)
     # A file of that name keeps even root from making the folder.
     (package / "__pycache__").touch()
     result = run(
@@ -146,8 +143,8 @@ def test_two_processes_save_other_signatures_at_once(tmp_path: Path) -> None:
     """Numba then may name the same file in the index for both: each finds the other's code."""
     code = """
 import numpy as np
-from nbmapops import kernels
-assert kernels._reserve(np.zeros(2, np.{0}), 5).dtype == np.{0}
+from nbmapops.kernels import rows
+assert rows._reserve(np.zeros(2, np.{0}), 5).dtype == np.{0}
 print("right")
 """
     folders = {dtype: tmp_path / dtype for dtype in ("int64", "int32")}
@@ -164,20 +161,67 @@ print("right")
 @compiled
 def test_an_upgrade_over_an_old_cache(tmp_path: Path) -> None:
     site = tmp_path / "site"
-    package = shutil.copytree(
-        Path(nbmapops.__file__).parent,
-        site / "nbmapops",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
+    package = copy_of_the_package(site)
     environment = {"PYTHONPATH": str(site), "NUMBA_CACHE_DIR": None}
     assert right(run(BATCH, **environment))
     # As a release would: other code under the same names, in the same place.
-    for name in ("kernels.py", "_vocabulary.py"):
-        path = package / name
-        text = path.read_text()
-        assert "TABLE, _HASH = 0, 1, 2" in text or "TABLE, HASH = 0, 1, 2" in text
-        path.write_text(text.replace("HASH = 0, 1, 2", "HASH = 0, 2, 1"))
+    path = package / "_constants.py"
+    text = path.read_text()
+    assert "TABLE, HASH = 0, 1, 2" in text
+    path.write_text(text.replace("HASH = 0, 1, 2", "HASH = 0, 2, 1"))
     result = run(BATCH, **environment)
+    assert right(result), result.stderr
+
+
+LEARN = """
+from nbmapops import kernels
+import numpy as np
+assert kernels.distinct(np.array([7, 5, 7]), 1).tolist() == [7, 5]
+stats = kernels.distinct.stats
+print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+
+
+def copy_of_the_package(folder: Path) -> Path:
+    return shutil.copytree(
+        Path(nbmapops.__file__).parent,
+        folder / "nbmapops",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+
+
+@compiled
+def test_an_edit_in_one_file_compiles_its_callers_in_another(tmp_path: Path) -> None:
+    """And the next process finds them in the cache, as it does what no edit has touched."""
+    package = copy_of_the_package(tmp_path)
+
+    def found() -> str:
+        done = run(LEARN, PYTHONPATH=str(tmp_path), NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+        return done.stdout.strip() or done.stderr
+
+    assert found() == "0 1"
+    assert found() == "1 0"
+    with (package / "kernels" / "index.py").open("a") as file:  # what `distinct` calls is here
+        file.write("# another release\n")
+    assert found() == "0 1"
+    assert found() == "1 0"
+    with (package / "_castmap.py").open("a") as file:  # nothing in it is compiled
+        file.write("# another release\n")
+    assert found() == "1 0"
+
+
+@compiled
+@pytest.mark.parametrize("kind", ["zip", "pyc"])
+def test_a_package_without_source_files(tmp_path: Path, kind: str) -> None:
+    package = copy_of_the_package(tmp_path / "site")
+    if kind == "zip":
+        shutil.make_archive(str(tmp_path / "all"), "zip", tmp_path / "site")
+    else:
+        compileall.compile_dir(package, quiet=1, legacy=True)
+        for path in package.rglob("*.py"):
+            path.unlink()
+    site = tmp_path / ("all.zip" if kind == "zip" else "site")
+    result = run(LEARN + BATCH, PYTHONPATH=str(site), HOME=str(tmp_path), NUMBA_CACHE_DIR=None)
     assert right(result), result.stderr
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from nbmapops import CastMap, DictVectorizer, MapBatch, _vocabulary
+from nbmapops._constants import FORMAT
 from nbmapops.errors import CastError, DuplicateKeyError, UnknownKeyError
 
 RNG = np.random.default_rng(0)
@@ -166,7 +167,7 @@ def test_other_format_number_rebuilds_the_index(
     assert back == op
     assert answers(back) == answers(op)
     if name != "both":
-        assert int(back.index.header[0]) == int(op.index.header[0]) == _vocabulary.FORMAT
+        assert int(back.index.header[0]) == int(op.index.header[0]) == FORMAT
 
 
 def batches() -> dict[str, MapBatch]:

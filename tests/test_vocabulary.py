@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbmapops import _vocabulary
+from nbmapops._constants import FORMAT
 from nbmapops._vocabulary import Vocabulary, build_index, range_index, table_index
 
 from .conftest import WITHOUT_JIT
@@ -359,6 +360,8 @@ def test_tables_and_ranges_need_no_compiler() -> None:
     code = """
 import sys
 import numpy as np
+from nbmapops import _vocabulary
+from nbmapops._constants import FORMAT
 from nbmapops._vocabulary import Vocabulary, range_index, table_index
 range_index(5), table_index(np.array([1, 0], np.int32))
 for words in ([5, 6], [9, 5, 7], list(range(1000, 0, -2))):
@@ -529,4 +532,4 @@ def test_the_format_stands_for_the_hash() -> None:
     digest = hashlib.blake2b(digest_size=8)
     for part in build_index(words):
         digest.update(part.astype(part.dtype.newbyteorder("<")).tobytes())
-    assert (_vocabulary.FORMAT, digest.hexdigest()) == (1, "995b9777b77d27f4")
+    assert (FORMAT, digest.hexdigest()) == (1, "995b9777b77d27f4")

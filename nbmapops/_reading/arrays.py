@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
+from nbmapops._constants import INT64_MAX, Array
 from nbmapops._reading.columns import is_column, plain_column, refuse_missing
-from nbmapops._reading.scalars import DTYPES, INT64_MAX, Array, BadMap, exact_map, kinds_of_map
+from nbmapops._reading.scalars import DTYPES, BadMap, exact_map, kinds_of_map
 
 if TYPE_CHECKING:
     from nbmapops._reading.arrow import Text

@@ -21,6 +21,7 @@ try:
 except ImportError as error:
     raise ImportError("Arrow columns need pyarrow: pip install 'nbmapops[arrow]'") from error
 
+from nbmapops._constants import INT64_MAX
 from nbmapops._reading.scalars import BadMap
 from nbmapops.errors import show
 
@@ -39,7 +40,6 @@ Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-_LARGEST = 2**63 - 1
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -521,7 +521,7 @@ def _above(array: Any, nulls: BoolArray | None) -> BoolArray | None:
     """Return where unsigned numbers do not fit int64; None for all other types."""
     if not pa.types.is_uint64(array.type):
         return None
-    above: BoolArray = _view(array) > _LARGEST
+    above: BoolArray = _view(array) > INT64_MAX
     return above if nulls is None else above & ~nulls
 
 

@@ -18,7 +18,6 @@ What keeps this safe:
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import platform
 import sys
 import sysconfig
@@ -39,6 +38,7 @@ from nbmapops._reading.arrays import readonly
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nbmapops._constants import Integer
     from nbmapops._vocabulary import Index
 
 __all__ = ["DONE", "FULL", "PIECE", "STOP", "available", "row_filler", "walk", "walk_csr"]
@@ -567,47 +567,33 @@ def walk(
     return _walk_string(id(maps), first, id(words), learn, _KNOWN, keys, values, offsets)
 
 
-def _with_kernels(stamp: int) -> Any:
-    """Make the kernel that calls one of another file.
-
-    Numba's disk cache does not notice a change of another file, but what stands in a closure is a
-    part of its key.
-    """
-
-    @partial(kernel, nogil=False)  # the GIL is held
-    def read_and_write(
-        maps: int, first: int, known: int, keys: Any, values: Any, offsets: Any,
-        header: Any, pilots: Any, slots: Any, table: Any, read_keys: Any, read_values: Any,
-        read_offsets: Any, skip_unknown: bool, first_wins: bool, limit: int,
-        indptr: Any, indices: Any, data: Any,
-    ) -> tuple[int, int, int]:  # fmt: skip
-        stop = min(_count(maps, known), first + len(indptr) - 1)
-        room = min(len(indices), len(data))
-        done, entries, end, status = first, 0, 0, kernels.OK
-        while done < stop and entries < limit and status == kernels.OK and stamp != 0:
-            count, _ = _walk_int64(maps, done, known, keys, values, offsets)
-            count = min(count, stop - done)
-            if count == 0 or offsets[count] > room - end:
-                break
-            status, end = kernels.vectorize_csr(
-                header, pilots, slots, table, read_keys, read_values, read_offsets, 0, count,
-                skip_unknown, first_wins, end, indptr[done - first :], indices, data,
-            )  # fmt: skip
-            count = count if status == kernels.OK else max(status, 0)
-            entries += offsets[count]
-            done += count
-        return done - first, entries, end
-
-    return read_and_write
-
-
-def _stamp() -> int:
-    """Return a number that stands for the text of kernels.py, where there is one."""
-    source = kernels.__loader__.get_source(kernels.__name__) or ""  # type: ignore[union-attr]
-    return int.from_bytes(hashlib.blake2b(source.encode(), digest_size=7).digest(), "big") + 1
-
-
-_walk_csr = _with_kernels(_stamp())
+@partial(kernel, nogil=False)  # the GIL is held
+def _walk_csr(
+    maps: int, first: int, known: int, keys: Any, values: Any, offsets: Any,
+    header: Any, pilots: Any, slots: Any, table: Any, read_keys: Any, read_values: Any,
+    read_offsets: Any, skip_unknown: bool, first_wins: bool, limit: int,
+    indptr: Any, indices: Any, data: Any,
+) -> tuple[Integer, Integer, Integer]:  # fmt: skip
+    stop = min(_count(maps, known), first + len(indptr) - 1)
+    room = min(len(indices), len(data))
+    done: Any = first
+    entries: Integer = 0
+    end: Integer = 0
+    count: Integer
+    status: Integer = kernels.OK
+    while done < stop and entries < limit and status == kernels.OK:
+        count, _ = _walk_int64(maps, done, known, keys, values, offsets)
+        count = min(count, stop - done)
+        if count == 0 or offsets[count] > room - end:
+            break
+        status, end = kernels.vectorize_csr(
+            header, pilots, slots, table, read_keys, read_values, read_offsets, 0, count,
+            skip_unknown, first_wins, end, indptr[done - first :], indices, data,
+        )  # fmt: skip
+        count = count if status == kernels.OK else max(status, 0)
+        entries += offsets[count]
+        done += count
+    return done - first, entries, end
 
 
 def walk_csr(
@@ -652,7 +638,7 @@ def walk_csr(
         readonly(values).view(np.int64), readonly(offsets), skip_unknown, first_wins, limit,
         indptr, indices, data.view(np.int64),
     )  # fmt: skip
-    return count, entries, end
+    return int(count), int(entries), int(end)
 
 
 @_helper

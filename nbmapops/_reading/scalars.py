@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from nbmapops._constants import INT64_MAX as INT64_MAX  # noqa: PLC0414 (others import it from here)
+from nbmapops._constants import INT64_MIN as INT64_MIN  # noqa: PLC0414 (others import it from here)
+from nbmapops._constants import Array as Array  # noqa: PLC0414 (others import it from here)
 from nbmapops.errors import CastError, show
 
-Array: TypeAlias = np.ndarray[Any, Any]
-
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 DTYPES: dict[str, np.dtype[Any]] = {
     "int64": np.dtype(np.int64),
     "float32": np.dtype(np.float32),

@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 
 from nbmapops import _vocabulary, kernels
 from nbmapops._vocabulary import Index, build_index, range_index, table_index
+from nbmapops.kernels import index as index_file
+from nbmapops.kernels import order
+from nbmapops.kernels.index import hash_key
 
 from ..conftest import WITHOUT_JIT
 
@@ -31,7 +34,7 @@ compiled_only = pytest.mark.skipif(WITHOUT_JIT, reason="too slow, or pointless, 
 LEAST, MOST = -(2**63), 2**63 - 1
 BITS = 2**64
 # A guess at the multiplier, as somebody who reads the source might make it.
-GUESS = int(kernels._K1)
+GUESS = int(index_file._K1)
 
 
 def readonly(array: object, dtype: Any = None) -> Array:
@@ -429,11 +432,11 @@ def test_close_keys_are_settled_by_the_whole_key() -> None:
 def test_order_by_digits(name: str, bits: int) -> None:
     keys = np.concatenate([[7, 7], KEYS[name].astype(np.int64)])
 
-    entries, repeated = kernels._order_digits(readonly(keys), 2, len(keys) - 2, bits)
+    entries, repeated = order._order_digits(readonly(keys), 2, len(keys) - 2, bits)
     assert entries.tolist() == np.argsort(keys[2:], kind="stable").tolist()
     assert not repeated
 
-    entries, repeated = kernels._order_digits(readonly(keys), 0, len(keys), bits)
+    entries, repeated = order._order_digits(readonly(keys), 0, len(keys), bits)
     assert entries.tolist() == np.argsort(keys, kind="stable").tolist()
     assert repeated
 
@@ -443,7 +446,7 @@ def test_settling_gives_up_in_time() -> None:
     n = 400
     keys, entries = np.arange(n), np.arange(n, 0, -1).astype(np.uint64) << np.uint64(20)
 
-    repeated, given_up = kernels._settle(keys, 0, entries, np.uint64(2**20 - 1))
+    repeated, given_up = order._settle(keys, 0, entries, np.uint64(2**20 - 1))
 
     assert (repeated, given_up) == (False, True)
     assert (np.diff(np.sort(entries).astype(np.int64)) == 1 << 20).all()  # none is lost
@@ -841,7 +844,7 @@ def build(words: Sequence[int] | Array, multiplier: int, load: float = 0.8) -> t
     n_slots = int(n / load) + 8
     pilots, slots = np.zeros(1 << bits, np.uint16), np.empty(2 * n_slots, np.int64)
     status = kernels.build_hash(
-        readonly(words, np.int64), n_slots, bits, np.int64(signed(multiplier)), pilots, slots
+        readonly(words, np.int64), n_slots, bits, signed(multiplier), pilots, slots
     )
     return int(status), pilots
 
@@ -911,7 +914,7 @@ def test_words_chosen_for_a_multiplier_would_collide_under_it() -> None:
 def test_hash_is_a_bijection() -> None:
     multiplier = np.uint64(GUESS)
     for key in [*WORDS["hash"].tolist(), 0, 1, -1]:
-        h = int(kernels._hash(np.int64(key), multiplier))
+        h = int(hash_key(np.int64(key), multiplier))
         assert key_of_hash(h, GUESS) == key
 
 
@@ -936,12 +939,12 @@ def test_hash_that_does_not_fit_is_retried(monkeypatch: pytest.MonkeyPatch) -> N
 def test_no_pilot_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many slots as words: the last bucket finds none, and this is said, not looped on."""
     if WITHOUT_JIT:
-        monkeypatch.setattr(kernels, "_PILOTS", 50)
+        monkeypatch.setattr(index_file, "_PILOTS", 50)
     words = wide_words(40)
     statuses = set()
     for seed in range(3):
         pilots, slots = np.zeros(2, np.uint16), np.empty(2 * 40, np.int64)
-        multiplier = np.int64(rng_of(seed).integers(LEAST, MOST) | 1)
+        multiplier = int(rng_of(seed).integers(LEAST, MOST)) | 1
         statuses.add(int(kernels.build_hash(readonly(words), 40, 1, multiplier, pilots, slots)))
 
     assert statuses <= {kernels.NO_FIT, kernels.OK}
@@ -1008,7 +1011,7 @@ def probes(keys: Iterable[int], multiplier: int) -> float:
     table: dict[int, int] = {}
     steps = 0
     for key in keys:
-        place = int(kernels._hash(np.int64(key), np.uint64(multiplier))) >> (64 - bits)
+        place = int(hash_key(np.int64(key), np.uint64(multiplier))) >> (64 - bits)
         steps += 1
         while place in table:
             place = (place + 1) % (1 << bits)
@@ -1036,7 +1039,7 @@ def test_chosen_keys_are_learned_as_fast_as_random_ones(name: str) -> None:
 def test_each_kernel_is_compiled_once_for_a_dtype() -> None:
     words = WORDS["hash"]
     index = build_index(words)
-    public = {name: getattr(kernels, name) for name in kernels.__all__}
+    public = {name: getattr(kernels, name) for name in kernels.__all__ if name.islower()}
 
     def use(lengths: list[int], maps: Any, flag: Any) -> dict[str, int]:
         keys, values, offsets = batch(words, lengths)
@@ -1068,8 +1071,8 @@ NO_CACHE = """
 import numba.core.caching as caching
 caching.CacheImpl._locator_classes = []  # what is left where no folder can be written
 import numpy as np
-from nbmapops import kernels
-used = kernels._bit_length
+from nbmapops.kernels import order
+used = order._bit_length
 print(used(np.uint64(9)), len(used.signatures), used.stats.cache_path)
 """
 
@@ -1081,10 +1084,3 @@ def test_kernels_compile_where_nothing_can_be_cached() -> None:
     )
 
     assert done.stdout.split("\n")[0] == "4 1 None"
-
-
-def test_constants_of_the_vocabulary_module_are_those_of_the_kernels() -> None:
-    assert _vocabulary.FORMAT == kernels.FORMAT
-    assert (_vocabulary._RANGE, _vocabulary._TABLE, _vocabulary._HASH) == (
-        kernels.RANGE, kernels.TABLE, kernels.HASH,
-    )  # fmt: skip

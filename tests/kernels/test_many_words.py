@@ -11,6 +11,7 @@ from numba import njit
 
 from nbmapops import kernels
 from nbmapops._vocabulary import build_index
+from nbmapops.kernels import index as index_file
 
 from ..conftest import WITHOUT_JIT
 from ..kernels.test_kernels import GUESS, inverse, signed
@@ -46,7 +47,7 @@ ORDERS: dict[str, Callable[[], Words]] = {
     "step 3 * 2**39": lambda: _stride(3 * 2**39),
     "step of a constant of the hash": lambda: _stride(GUESS),
     "step of its inverse": lambda: _stride(inverse(GUESS)),
-    "step of another constant": lambda: _stride(int(kernels._K2)),
+    "step of another constant": lambda: _stride(int(index_file._K2)),
 }
 
 
@@ -62,7 +63,7 @@ def steps_to_build(words: Words) -> int:
 def hashes(words: Any, multiplier: Any) -> Any:
     found = np.empty(words.size, np.uint64)
     for i in range(words.size):
-        found[i] = kernels._hash(words[i], multiplier)
+        found[i] = index_file.hash_key(words[i], multiplier)
     return found
 
 

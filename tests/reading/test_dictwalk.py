@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import enum
-import inspect
 import json
 import os
 import subprocess
@@ -824,31 +823,6 @@ def test_another_process_loads_the_kernels_from_disk(tmp_path: Path) -> None:
     """
     assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["0", "3"]
     assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["3", "0"]
-
-
-def test_the_stamp_of_the_kernels_is_a_part_of_what_is_cached() -> None:
-    closure = inspect.getclosurevars(dictwalk._walk_csr.py_func)
-    assert closure.nonlocals == {"stamp": dictwalk._stamp()}
-
-
-@pytest.mark.thorough  # compiles twice: 20 s
-def test_a_change_of_the_kernels_is_noticed_by_the_cache(tmp_path: Path) -> None:
-    code = """
-    import numpy as np
-    from nbmapops import DictVectorizer, kernels
-    source = kernels.__loader__.get_source(kernels.__name__)
-    type(kernels.__loader__).get_source = lambda *_: source + CHANGE
-    from nbmapops._reading import dictwalk
-    assert dictwalk.available()
-    DictVectorizer(int64_vocabulary=[1]).csr([{1: 2.5}])
-    stats = dictwalk._walk_csr.stats
-    print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
-    """
-    for change in ("''", "'#'"):
-        assert run(code.replace("CHANGE", change), NUMBA_CACHE_DIR=str(tmp_path)).split() == [
-            "0",
-            "1",
-        ]
 
 
 def test_it_is_not_available_without_a_compiler() -> None:
