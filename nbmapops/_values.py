@@ -1,22 +1,20 @@
-"""Every rule that turns a value of one type into a value of another.
+"""Conversions (bottom layer): every rule that turns a value of one type into one of another.
 
 Three sets of rules share one table: "strict" (CastMap), "exact" (``DictVectorizer(dtype=...)``: as
 strict, but an integer takes only whole numbers) and "onnxruntime" (what its C++ kernels do in the C
 locale). Each cell holds the rule for one value and the rule for an array; the first is the
 definition, the second only answers faster.
-
-A number that becomes float32 is rounded once. The float64 next to a text or an int64 leads to the
-right float32 but where it is the middle of two of them, and so hides on which side of the middle
-the number lies. There the number is compared with the exact middle, and the float64 moved one step
-to the side of the number; it then rounds as the number itself would.
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import locale
 import math
 import re
-import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,8 +27,6 @@ One: TypeAlias = Callable[[Any], Any]
 Many: TypeAlias = Callable[[Array], tuple[Array, Positions]]
 
 _FLOAT32_MIN, _FLOAT32_MAX = 2.0**-126, 2.0**128 - 2.0**104  # the smallest normal, the largest
-# What rounds up to _FLOAT32_MIN with 24 binary digits is not tiny to C.
-_TINY = 2.0**-126 - 2.0**-151
 
 _NONE: Positions = np.empty(0, np.int64)
 _NONE.setflags(write=False)
@@ -91,33 +87,15 @@ def cast_array(values: Array, source: str, target: str, rules: str) -> tuple[Arr
 # Numbers to numbers.
 
 
-# A native "f" is C's cast, which takes what is too large to infinity; "<f" would raise.
-_AS_FLOAT32 = struct.Struct("f")
-
-
 def _nearest_float32(number: float) -> float:
-    nearest: float = _AS_FLOAT32.unpack(_AS_FLOAT32.pack(number))[0]
+    # C's cast: infinite where float32 is too small. struct.pack raises there (Python 3.13.13),
+    # np.float32 warns unless np.errstate, which takes 0.9 us, says otherwise.
+    nearest: float = ctypes.c_float(number).value
     return nearest
 
 
-def _is_middle(number: float) -> bool:
-    """Whether a float64 lies in the middle of two neighbouring float32 values."""
-    steps = math.ldexp(number, 24 - max(math.frexp(number)[1], -125))
-    return steps % 1.0 == 0.5
-
-
-def _moved(number: float, order: int) -> float:
-    """Return the float64 next to `number`, away from 0 if `order` is positive."""
-    if not order:
-        return number
-    return math.nextafter(number, math.copysign(math.inf, number) if order > 0 else 0.0)
-
-
 def _int_nearest_float32(number: int) -> float:
-    near = float(number)
-    if _is_middle(near):
-        near = _moved(near, (abs(number) > abs(near)) - (abs(number) < abs(near)))
-    return _nearest_float32(near)
+    return float(np.float32(np.int64(number)))
 
 
 def _float_to_float32(number: float) -> float:
@@ -223,67 +201,58 @@ def _ints_to_texts(numbers: Array) -> tuple[Array, Positions]:
     return _objects(list(map(str, numbers.tolist()))), _NONE
 
 
-def _places(shortest: str) -> int:
-    mantissa, _, power = shortest.partition("e")
-    return len(mantissa.partition(".")[2]) - int(power or "0")
-
-
-def _more_places(number: float, shortest: str, reads_back: Callable[[str, float], bool]) -> str:
-    """Show a number, for which six places are too few, with the fewest that read back.
-
-    No text with fewer places than the shortest one reads back: it would be as short, or shorter.
-    """
-    places = _places(shortest)
-    while not reads_back(text := f"{number:.{places}f}", number):
-        places += 1
-    return text
-
-
-def _reads_back_float32(text: str, number: float) -> bool:
-    read = float(text)
-    return (_text_to_float32(text) if _is_middle(read) else _nearest_float32(read)) == number
-
-
-def _reads_back_float64(text: str, number: float) -> bool:
-    return float(text) == number
+def _shortest(number: np.floating[Any]) -> str:
+    """Plain decimal: the shortest text that reads back, its exact digits up to six places."""
+    return np.format_float_positional(number, unique=True, min_digits=6, trim="k")
 
 
 def _float32_to_text(number: float) -> str:
-    text = f"{number:.6f}"
-    if not math.isfinite(number) or _reads_back_float32(text, number):
-        return text
-    return _more_places(number, str(np.float32(number)), _reads_back_float32)
+    return _shortest(np.float32(number))
 
 
 def _float64_to_text(number: float) -> str:
-    text = f"{number:.6f}"
-    if not math.isfinite(number) or _reads_back_float64(text, number):
-        return text
-    return _more_places(number, repr(number), _reads_back_float64)
+    return _shortest(np.float64(number))
 
 
-def _float32s_to_texts(numbers: Array) -> tuple[Array, Positions]:
-    texts, read = _six_places(numbers)
-    # Six places never come so close to the middle of two float32 that float64 hides the side.
-    sure = _nearest_float32_array(read) == numbers
-    return _corrected(texts, numbers, sure, _float32_to_text)
+# Beyond this size half a step of the type is more than 5e-7, so that six places read back.
+_COARSE = {"f": 2.0**4, "d": 2.0**33}
 
 
-def _float64s_to_texts(numbers: Array) -> tuple[Array, Positions]:
-    texts, read = _six_places(numbers)
-    return _corrected(texts, numbers, read == numbers, _float64_to_text)
+def _floats_to_texts(numbers: Array) -> tuple[Array, Positions]:
+    result = np.empty(len(numbers), object)
+    rest = np.arange(len(numbers))
+    for places in range(6, 13 if numbers.dtype == np.float32 else 7):
+        part = numbers[rest]
+        done = _are_shown(part, places)
+        result[rest[done]] = [f"%.{places}f" % number for number in part[done].tolist()]
+        rest = rest[~done]
+    result[rest] = _many_places(numbers[rest])
+    return result, _NONE
 
 
-def _six_places(numbers: Array) -> tuple[list[str], NDArray[np.float64]]:
-    texts = [f"{number:.6f}" for number in numbers.tolist()]
-    return texts, np.fromiter(map(float, texts), np.float64, len(texts))
+def _are_shown(numbers: Array, places: int) -> Array:
+    """Return which numbers "%f" with so many places shows as the rule does; fewer do not."""
+    # The float64 nearest to the text, without the text: 10**places and, below _COARSE, the whole
+    # number before the division are exact. It is no middle of two float32 (5**12 < 2**28).
+    with np.errstate(all="ignore"):
+        read = np.rint(numbers * np.float64(10.0**places)) / 10.0**places
+        shown: Array = (read.astype(numbers.dtype) == numbers) | ~np.isfinite(numbers)
+    if places > 6:  # the shortest text of a power of two need not be the nearest of its length
+        shown &= np.abs(np.frexp(numbers)[0]) != 0.5
+    return shown | (np.abs(numbers) >= _COARSE[numbers.dtype.char])
 
 
-def _corrected(texts: list[str], numbers: Array, sure: Array, one: One) -> tuple[Array, Positions]:
-    unsure = np.flatnonzero(~sure)
-    for position, number in zip(unsure.tolist(), numbers[unsure].tolist(), strict=True):
-        texts[position] = one(number)
-    return _objects(texts), _NONE
+def _many_places(numbers: Array) -> list[str]:
+    if numbers.dtype == np.float32:
+        return list(map(_shortest, numbers))
+    # repr has the digits of _shortest at half its cost, and a power of ten below 1e-4.
+    return [_without_power(text) if "e" in text else text for text in map(repr, numbers.tolist())]
+
+
+def _without_power(shortest: str) -> str:
+    digits, power = shortest.split("e-")
+    sign, digits = ("-", digits[1:]) if digits[0] == "-" else ("", digits)
+    return f"{sign}0.{'0' * (int(power) - 1)}{digits.replace('.', '')}"
 
 
 def _c_float_to_text(number: float) -> str:
@@ -294,186 +263,182 @@ def _c_float_to_text(number: float) -> str:
 
 
 def _c_floats_to_texts(numbers: Array) -> tuple[Array, Positions]:
-    return _objects([_c_float_to_text(number) for number in numbers.tolist()]), _NONE
+    texts = [f"{number:.6f}" for number in numbers.tolist()]
+    for position in np.flatnonzero(np.isnan(numbers) & np.signbit(numbers)).tolist():
+        texts[position] = "-nan"
+    return _objects(texts), _NONE
 
 
 # Text to numbers. No pattern can match one stretch of a text in two ways, so that a search takes
 # time in proportion to the text.
 
 _BLANKS = r"[ \t\n\v\f\r]*"
-_DECIMAL = (
-    r"(?P<decimal>(?=\.?[0-9])(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
-    r"(?:e(?P<power>[+-]?[0-9]+))?)"
-)
-# "0x" without digits is no hexadecimal number but the decimal "0"; either way it is 0.
-_HEXADECIMAL = (
-    r"0x(?P<hex_whole>[0-9a-f]*)(?:\.(?P<hex_fraction>[0-9a-f]*))?"
-    r"(?:p(?P<hex_power>[+-]?[0-9]+))?"
-)
+_DIGITS = r"(?P<digits>(?=\.?[0-9])[0-9]*(?:\.[0-9]*)?)(?:e[+-]?[0-9]+)?"
 _FLAGS = re.ASCII | re.IGNORECASE
-_WHOLE_FLOAT = re.compile(rf"{_BLANKS}[+-]?(?:inf(?:inity)?|nan|{_DECIMAL}){_BLANKS}", _FLAGS)
-_C_FLOAT = re.compile(
-    rf"{_BLANKS}(?P<sign>[+-]?)(?:(?P<word>inf|nan)|{_HEXADECIMAL}|{_DECIMAL})", _FLAGS
-)
-_C_INT = re.compile(rf"{_BLANKS}(?P<sign>[+-]?)(?P<digits>[0-9]+)", _FLAGS)
-_WHOLE_INT = re.compile(_C_INT.pattern + _BLANKS, _FLAGS)
+_FLOAT = re.compile(rf"{_BLANKS}[+-]?(?:inf(?:inity)?|nan|{_DIGITS}){_BLANKS}", _FLAGS)
+_INT = re.compile(rf"{_BLANKS}(?P<sign>[+-]?)(?P<digits>[0-9]+){_BLANKS}", _FLAGS)
 
 Match: TypeAlias = re.Match[str]
 
 
-def _exponent(power: str | None) -> int:
-    """Read an exponent; one that no mantissa could make up for is cut."""
-    digits = (power or "0").lstrip("+-").lstrip("0")
-    size = int(digits or "0") if len(digits) <= 18 else 10**18
-    return -size if power and power[0] == "-" else size
+def _float_match(text: str) -> Match:
+    match = _FLOAT.fullmatch(text)
+    if match is None:
+        raise ValueError("it is not a decimal number")
+    return match
 
 
-def _is_zero(match: Match) -> bool:
-    return not (match["whole"].strip("0") or (match["fraction"] or "").strip("0"))
-
-
-def _compare(match: Match, number: float) -> int:
-    """Whether a decimal text is larger (1), smaller (-1) in magnitude than a float64, or equal (0).
-
-    The float64 has at most 25 binary digits and is at least 2**-150, hence at most 130 decimal
-    digits.
-    """
-    digits = match["whole"] + (match["fraction"] or "")
-    significant = digits.lstrip("0")
-    zeros = len(digits) - len(significant)
-    point = len(match["whole"]) - zeros + _exponent(match["power"])
-    shown, _, power = f"{abs(number):.140e}".partition("e")
-    ours = point, significant.rstrip("0")
-    theirs = int(power) + 1, shown.replace(".", "").rstrip("0")
-    return (ours > theirs) - (ours < theirs)
+def _in_range(number: float, match: Match, target: str) -> float:
+    """Return the number that stands for a text, if not all of the text's number is lost."""
+    if match["digits"] and math.isinf(number):
+        raise ValueError(f"it is out of the range of {target}")
+    if match["digits"] and not number and match["digits"].strip("0."):
+        raise ValueError(f"it is not 0, but too small for {target}")
+    return number
 
 
 def _text_to_float64(text: str) -> float:
-    match = _WHOLE_FLOAT.fullmatch(text)
-    if match is None:
-        raise ValueError("it is not a decimal number")
-    number = float(text)
-    if match["decimal"]:
-        _refuse_loss(match, number, "float64")
-    return number
-
-
-def _refuse_loss(match: Match, number: float, target: str) -> None:
-    if math.isinf(number):
-        raise ValueError(f"it is out of the range of {target}")
-    if not number and not _is_zero(match):
-        raise ValueError(f"it is not 0, but too small for {target}")
+    match = _float_match(text)
+    return _in_range(float(text), match, "float64")
 
 
 def _text_to_float32(text: str) -> float:
-    match = _WHOLE_FLOAT.fullmatch(text)
-    if match is None:
-        raise ValueError("it is not a decimal number")
-    if not match["decimal"]:
-        return float(text)
-    number = float(text)
-    if _is_middle(number):
-        number = _moved(number, _compare(match, number))
-    nearest = _nearest_float32(number)
-    _refuse_loss(match, nearest, "float32")
-    return nearest
+    match = _float_match(text)
+    return _in_range(_nearest_float32(_off_middle(float(text), text)), match, "float32")
 
 
-def _int_of(match: Match) -> int | None:
-    """Read sign and digits as int64; None where they are out of its range."""
+def _off_middle(number: float, text: str) -> float:
+    """Return a float64 that rounds to float32 as the decimal text does, which `number` is next to.
+
+    Only where `number` is the middle of two float32 does it hide on which side of the middle the
+    text lies: there the neighbour of `number` on that side is returned.
+    """
+    step = max(math.ulp(number) * 2.0**29, 2.0**-149)  # of float32
+    if abs(number) % step != step / 2:
+        return number
+    from decimal import Decimal  # exact, and linear in the length of the text
+
+    middle, exact = Decimal.from_float(number), Decimal(text)  # noqa: FURB164 - FloatOperation
+    if exact == middle:
+        return number
+    return math.nextafter(number, math.inf if exact > middle else -math.inf)
+
+
+def _int64_of(match: Match) -> int:
     digits = match["digits"].lstrip("0") or "0"
-    if len(digits) > 19:  # 2**63 has 19; reading more would take quadratic time
-        return None
-    number = int(match["sign"] + digits)
-    return number if INT64_MIN <= number <= INT64_MAX else None
+    # 2**63 has 19 digits; reading more would take quadratic time.
+    number = int(match["sign"] + digits) if len(digits) < 20 else 2**64
+    if not INT64_MIN <= number <= INT64_MAX:
+        raise ValueError("it is out of the range of int64")
+    return number
 
 
 def _text_to_int64(text: str) -> int:
-    match = _WHOLE_INT.fullmatch(text)
+    match = _INT.fullmatch(text)
     if match is None:
         raise ValueError("it is not a decimal integer")
-    number = _int_of(match)
-    if number is None:
-        raise ValueError("it is out of the range of int64")
-    return number
+    return _int64_of(match)
 
 
 def _c_text_to_int64(text: str) -> int:
-    match = _C_INT.match(text)
+    match = _INT.match(text)
     if match is None:
         raise ValueError("it does not start with an integer")
-    number = _int_of(match)
-    if number is None:
-        raise ValueError("it is out of the range of int64")
-    return number
+    return _int64_of(match)
+
+
+# Text to float as C reads it: by the function that onnxruntime calls, too.
+
+_C_START = re.compile(rf"{_BLANKS}[+-]?(?:inf|nan|\.?[0-9])", _FLAGS)
+_C_RANGE = "it is out of the range of C's strtof"
 
 
 def _c_text_to_float32(text: str) -> float:
-    match = _C_FLOAT.match(text)
-    if match is None:
+    if not _C_START.match(text):
         raise ValueError("it does not start with a number")
-    if match["word"]:
-        number = math.nan if match["word"].lower() == "nan" else math.inf
-    elif match["decimal"]:
-        number = 0.0 if _is_zero(match) else _c_range(_decimal_float(match), 2.0**-127)
-    else:
-        number = _c_hexadecimal(match)
-    return -number if match["sign"] == "-" else number
+    return (_library_strtof() or _plain_strtof)(text)
 
 
-def _decimal_float(match: Match) -> float:
-    """Return a float64 that rounds to float32, and misses it, as the decimal text does."""
-    number = float(match["decimal"])
-    middle = _has_25_digits(number) if number < _FLOAT32_MIN else _is_middle(number)
-    return _moved(number, _compare(match, number)) if middle and number >= 2.0**-150 else number
+@lru_cache(maxsize=1)
+def _library_strtof() -> Callable[[str], float] | None:
+    """Return the C library's strtof, in the C locale whatever locale the process has."""
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        newlocale, strtof = library.newlocale, library.strtof_l
+    except (AttributeError, OSError, TypeError):  # Windows has neither the name None nor these
+        return None
+    newlocale.restype, strtof.restype = ctypes.c_void_p, ctypes.c_float
+    strtof.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
+    # The mask as glibc, musl and macOS define it; what it leaves out is as in C, too.
+    c_locale = newlocale(ctypes.c_int(1 << locale.LC_NUMERIC), b"C", None)
+
+    def read(text: str) -> float:
+        ctypes.set_errno(0)
+        number: float = strtof(text.encode("utf-8", "surrogatepass"), None, c_locale)
+        if ctypes.get_errno() == errno.ERANGE:
+            raise ValueError(_C_RANGE)
+        return number
+
+    return read if c_locale else None
 
 
-def _has_25_digits(number: float) -> bool:
-    """Whether a float64 has at most 25 binary digits, one more than float32."""
-    return math.ldexp(math.frexp(number)[0], 25).is_integer()
+_C_DECIMAL = re.compile(rf"{_BLANKS}[+-]?(?:inf|nan|{_DIGITS})", _FLAGS)
+_C_HEXADECIMAL = re.compile(
+    rf"{_BLANKS}(?P<sign>[+-]?)0x(?P<digits>(?=\.?[0-9a-f])[0-9a-f]*(?:\.[0-9a-f]*)?)"
+    r"(?:p(?P<power>[+-]?[0-9]+))?",
+    _FLAGS,
+)
+# What rounds up to the smallest normal number with 24 binary digits is not tiny to C.
+_TINY = 2.0**-126 - 2.0**-151
 
 
-def _c_hexadecimal(match: Match) -> float:
-    digits = match["hex_whole"] + (match["hex_fraction"] or "")
-    significant = digits.lstrip("0")
-    if not significant:
-        return 0.0
-    # 48 binary digits and one that stands for all the rest round as the whole text does.
-    head, rest = significant[:12], significant[12:].strip("0")
-    mantissa = 2 * int(head, 16) + bool(rest)
-    zeros = len(digits) - len(significant)
-    point = 4 * (len(match["hex_whole"]) - zeros - len(head))
-    exponent = point + _exponent(match["hex_power"]) - 1
-    if exponent > 200:
-        return _c_range(math.inf, 0.0)
-    return _c_range(math.ldexp(mantissa, exponent), 0.0)
+def _plain_strtof(text: str) -> float:
+    """Read the start of a text as the C standard says, where no C library can be asked."""
+    from decimal import Decimal
 
-
-def _c_range(number: float, overlooks_from: float) -> float:
-    """Round a positive number to float32 and refuse what strtof reports as out of range.
-
-    glibc overlooks the 25th binary digit of a tiny number where it is the last one; that of a
-    decimal only from 2**-127 on, since it does not read beyond 151 decimal places.
-    """
-    if overlooks_from <= number < _TINY:
-        fraction, exponent = math.frexp(number)
-        digits = math.ldexp(fraction, 24)
-        if digits % 1.0 == 0.5:
-            number = math.ldexp(math.floor(digits), exponent - 24)
+    hexadecimal = _C_HEXADECIMAL.match(text)
+    match = hexadecimal or _C_DECIMAL.match(text)
+    assert match is not None  # _C_START has matched
+    if not match["digits"]:
+        return float(match[0])
+    number = _hexadecimal(hexadecimal) if hexadecimal else _off_middle(float(match[0]), match[0])
     nearest = _nearest_float32(number)
-    if math.isinf(nearest) or not number or (number < _TINY and nearest != number):
-        raise ValueError("it is out of the range of C's strtof")
+    if not number:
+        lost = bool(match["digits"].strip("0."))
+    elif abs(number) < _TINY:
+        lost = nearest != (number if hexadecimal else Decimal(match[0]))
+    else:
+        lost = math.isinf(nearest)
+    if lost:
+        raise ValueError(_C_RANGE)
     return nearest
+
+
+def _hexadecimal(match: Match) -> float:
+    """Return a float64 that rounds to float32 as the hexadecimal text does."""
+    whole, _, fraction = match["digits"].partition(".")
+    mantissa = int(whole + fraction, 16)
+    # 50 binary digits, and one that stands for all the rest
+    excess = max(mantissa.bit_length() - 50, 0)
+    mantissa = (mantissa >> excess) << 1 | bool(mantissa & ((1 << excess) - 1))
+    power = int(max(-1e9, min(float(match["power"] or "0"), 1e9)))
+    try:
+        number = math.ldexp(mantissa, power + excess - 1 - 4 * len(fraction))
+    except OverflowError:
+        number = math.inf
+    return -number if match["sign"] == "-" else number
 
 
 # Arrays of text. Python's own readers take most texts at five times the speed; what they might take
 # in another way than the rules, or not at all, goes through the rule for one text.
 
+# All of ASCII that Python's readers take and the rules do not.
+_BEYOND_THE_RULES = "_\x1c\x1d\x1e\x1f"
+
 
 def _may_be_read(texts: list[str]) -> bool:
-    # All that Python's readers take beyond the rules has "_" or a character beyond ASCII in it.
     joined = "".join(texts)
-    return joined.isascii() and "_" not in joined
+    return joined.isascii() and not any(map(joined.__contains__, _BEYOND_THE_RULES))
 
 
 def _float_or_nan(text: str) -> float:
@@ -483,25 +448,22 @@ def _float_or_nan(text: str) -> float:
         return math.nan
 
 
-def _read_floats(texts: list[str]) -> NDArray[np.float64]:
-    """Return the float64 of each text, NaN where Python cannot be asked."""
+def _read_floats(texts: list[str]) -> tuple[NDArray[np.float64], list[int]]:
+    """Return the float64 of each text, and where it may not be what the rules say."""
     if not _may_be_read(texts):
-        return np.full(len(texts), math.nan)
-    return np.fromiter(map(_float_or_nan, texts), np.float64, len(texts))
+        return np.zeros(len(texts)), list(range(len(texts)))
+    try:
+        read = np.fromiter(map(float, texts), np.float64, len(texts))
+    except ValueError:
+        read = np.fromiter(map(_float_or_nan, texts), np.float64, len(texts))
+    zeros = [at for at in np.flatnonzero(read == 0).tolist() if texts[at].strip(" \t\n\v\f\r+-0.")]
+    return read, zeros + np.flatnonzero(~np.isfinite(read)).tolist()
 
 
-def _middles(numbers: NDArray[np.float64]) -> Array:
-    """Which float64 numbers, none of them below float32's smallest normal, pass `_is_middle`."""
-    middles: Array = (numbers.view(np.int64) & (2**29 - 1)) == 2**28
-    return middles
-
-
-def _fill(
-    texts: list[str], result: Array, unsure: Iterable[int], one: One
-) -> tuple[Array, Positions]:
+def _fill(texts: list[str], result: Array, unsure: list[int], one: One) -> tuple[Array, Positions]:
     """Convert the texts at the positions `unsure` one by one."""
     refused = []
-    for position in unsure:
+    for position in sorted(unsure):
         try:
             result[position] = one(texts[position])
         except ValueError:
@@ -512,36 +474,32 @@ def _fill(
 def _texts_to_float32_by(one: One) -> Many:
     def many(values: Array) -> tuple[Array, Positions]:
         texts = values.tolist()
-        read = _read_floats(texts)
+        read, unsure = _read_floats(texts)
         size = np.abs(read)
-        sure = (size >= _FLOAT32_MIN) & (size <= _FLOAT32_MAX) & ~_middles(read)
-        result = _nearest_float32_array(read)
-        return _fill(texts, result, np.flatnonzero(~sure).tolist(), one)
+        # The middle of two float32 has one binary digit more than they have.
+        middle = (read.view(np.int64) & (2**29 - 1)) == 2**28
+        beside = middle | (size < _FLOAT32_MIN) & (size > 0) | (size > _FLOAT32_MAX)
+        unsure += np.flatnonzero(beside & np.isfinite(read)).tolist()
+        return _fill(texts, _nearest_float32_array(read), unsure, one)
 
     return many
 
 
 def _texts_to_float64(values: Array) -> tuple[Array, Positions]:
     texts = values.tolist()
-    read = _read_floats(texts)
-    sure = np.isfinite(read) & (read != 0)
-    return _fill(texts, read, np.flatnonzero(~sure).tolist(), _text_to_float64)
+    return _fill(texts, *_read_floats(texts), _text_to_float64)
 
 
 def _texts_to_int64_by(one: One) -> Many:
     def many(values: Array) -> tuple[Array, Positions]:
         texts = values.tolist()
-        result = np.zeros(len(texts), np.int64)
         # Python's int reads a long text in quadratic time.
-        if max(map(len, texts), default=0) > 100 or not _may_be_read(texts):
-            return _fill(texts, result, range(len(texts)), one)
-        unsure = []
-        for position, text in enumerate(texts):
+        if max(map(len, texts), default=0) <= 100 and _may_be_read(texts):
             try:
-                result[position] = int(text)
+                return np.fromiter(map(int, texts), np.int64, len(texts)), _NONE
             except (ValueError, OverflowError):
-                unsure.append(position)
-        return _fill(texts, result, unsure, one)
+                pass
+        return _fill(texts, np.zeros(len(texts), np.int64), list(range(len(texts))), one)
 
     return many
 
@@ -566,11 +524,11 @@ _STRICT: dict[tuple[str, str], _Rule] = {
     ("float32", "float32"): _UNCHANGED,
     ("float32", "float64"): _Rule(_same, _numbers_to_float64),
     ("float32", "int64"): _TRUNCATE,
-    ("float32", "string"): _Rule(_float32_to_text, _float32s_to_texts),
+    ("float32", "string"): _Rule(_float32_to_text, _floats_to_texts),
     ("float64", "float32"): _ROUND,
     ("float64", "float64"): _UNCHANGED,
     ("float64", "int64"): _TRUNCATE,
-    ("float64", "string"): _Rule(_float64_to_text, _float64s_to_texts),
+    ("float64", "string"): _Rule(_float64_to_text, _floats_to_texts),
     ("int64", "float32"): _Rule(_int_nearest_float32, _numbers_to_float32),
     ("int64", "float64"): _Rule(_int64_to_float64, _int64s_to_float64),
     ("int64", "int64"): _UNCHANGED,

@@ -9,6 +9,7 @@ float32 holds exactly. The answer is either ``Rows`` or the ``Refusal`` that a c
 from __future__ import annotations
 
 import math
+import platform
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -96,8 +97,14 @@ def _is_tiny(x: Fraction) -> bool:
     return _nearest(abs(x), _floor_log2(abs(x)) - 23) < Fraction(1, 2**126)
 
 
+# glibc's strtof before 2.41 says nothing of some numbers that are too small; see _odd_one.
+OLD_GLIBC = platform.libc_ver()[0] == "glibc" and [
+    int(part) for part in platform.libc_ver()[1].split(".")
+] < [2, 41]
+
+
 def _odd_one(x: Fraction) -> bool:
-    """Whether the one binary digit that float32 cannot hold is the 25th: glibc then says nothing.
+    """Whether the one binary digit that float32 cannot hold is the 25th: old glibc says nothing.
 
     That is so below 2**-126 for hexadecimal texts, for decimal ones only above 2**-127.
     """
@@ -185,8 +192,8 @@ def parse_c_float(text: str) -> float:
     value = float32(x)
     if math.isinf(value):
         raise CannotConvertError
-    unnoticed = Fraction(value) == x or (_odd_one(x) and (hexadecimal or x > Fraction(1, 2**127)))
-    if x and _is_tiny(x) and not unnoticed:
+    odd = OLD_GLIBC and x and _odd_one(x) and (hexadecimal or x > Fraction(1, 2**127))
+    if x and _is_tiny(x) and not (Fraction(value) == x or odd):
         raise CannotConvertError
     return _signed(value, sign)
 
@@ -197,17 +204,26 @@ def parse_c_int(text: str) -> int:
 
 
 def float_text(value: float, source: str) -> str:
-    """Plain decimal text: six places, more only where six do not read back."""
+    """Plain decimal text: six places, or the fewest more with which a text reads back.
+
+    Of the texts of one length that read back, the nearest to the number.
+    """
     if math.isnan(value):
         return "nan"
     if math.isinf(value):
         return "-inf" if value < 0 else "inf"
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    size = abs(Fraction(value))
     places = 6
     while True:
-        text = f"{value:.{places}f}"
-        back = float32(Fraction(text)) if source == "float32" else float(text)
-        if back == value:
-            return text
+        scaled = size * 10**places
+        nearest = round(scaled)
+        beside = nearest + (1 if scaled > nearest else -1)
+        for digits in (nearest, beside):
+            number = Fraction(digits, 10**places)
+            if (float32(number) if source == "float32" else float(number)) == abs(value):
+                whole, fraction = divmod(digits, 10**places)
+                return f"{sign}{whole}.{fraction:0{places}}"
         places += 1
 
 
