@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nbmapops._reading.scalars import INT64_MAX, INT64_MIN, exact_scalar, kind_of
+from nbmapops._reading.scalars import INT64_MAX, INT64_MIN, exact_value, value_kind_of
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
@@ -126,8 +126,11 @@ def check_fill(operator: str, fill: Any, kind: str | None) -> Any:
         return None
     if isinstance(fill, str):
         fill = str.__str__(fill)
-    elif kind_of(fill) is not None:
-        fill = exact_scalar(fill, kind_of(fill) or "float64")
+    elif value_kind_of(fill) is not None:
+        exact = exact_value(fill)
+        if exact is None:
+            raise ValueError(f"{operator}: fill_value {show(fill)} has no exact int64 or float64")
+        fill = exact
     else:
         raise TypeError(f"{operator}: fill_value is {show(fill)}; it is a number or a str")
     return fill if kind is None else exact_fill(operator, fill, kind)

@@ -176,6 +176,12 @@ def _pairs(batch: Maps) -> Arguments | None:
     return ([Pairs(m) for m in batch.scalars()],)
 
 
+def _pair_lists(batch: Maps) -> Arguments | None:
+    if not any(batch.maps):
+        return None
+    return ([tuple(m) if n % 2 else list(m) for n, m in enumerate(batch.scalars())],)
+
+
 BATCH_FORMS: dict[str, Form] = {
     "arrays": _arrays,
     "lists": _lists,
@@ -203,6 +209,7 @@ BATCH_FORMS: dict[str, Form] = {
     "defaultdicts": _each(_default_dict),
     "Counters": _each(_counter),
     "mappings that may repeat a key": _pairs,
+    "lists of pairs": _pair_lists,
 }
 if WITH_PANDAS:
     BATCH_FORMS["Series of dicts"] = _dicts(_series)

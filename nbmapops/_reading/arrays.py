@@ -86,12 +86,19 @@ class Entries(NamedTuple):
 
 
 def read_arrays(
-    keys: Any, values: Any, offsets: Any, operator: str, expected: str | None = None
+    keys: Any,
+    values: Any,
+    offsets: Any,
+    operator: str,
+    expected: str | None = None,
+    *,
+    skip_large: bool = False,
 ) -> tuple[Entries, BadMap | None]:
     """Validate arrays or sequences.
 
     `expected` is the kind of key wanted. Where a map cannot be read, the entries are those of
-    the maps before it, so that a caller can look for an error among those first.
+    the maps before it, so that a caller can look for an error among those first. With
+    `skip_large`, entries whose key is an integer beyond int64 are left out: it can be no word.
     """
     raw_keys = _column(keys, "keys", operator)
     raw_values = _column(values, "values", operator)
@@ -103,6 +110,11 @@ def read_arrays(
     starts = _offsets(offsets, len(raw_keys), operator)
     ready_keys = _typed(raw_keys, "keys", operator)
     ready_values = _typed(raw_values, "values", operator)
+    if ready_keys is None and ready_values is not None and skip_large and _is_unsigned(raw_keys):
+        kept = raw_keys <= INT64_MAX
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])
+        keys_kept = _canonical(raw_keys[kept], np.int64)
+        return Entries(keys_kept, readonly(ready_values[kept]), ends[starts]), None
     if ready_keys is None or ready_values is None:
         return _by_scalars(
             raw_keys if ready_keys is None else ready_keys,
@@ -110,6 +122,7 @@ def read_arrays(
             starts,
             operator,
             expected,
+            skip_large,
         )
     return Entries(ready_keys, ready_values, starts), None
 
@@ -138,7 +151,7 @@ def _typed(data: Any, what: str, operator: str) -> Any:
         if len(data) == 0:
             return text_keys([]) if what == "keys" else np.empty(0, object)
         return _typed_list(data.tolist(), what, operator)
-    if kind == "u" and size == 8 and len(data) and int(data.max()) > INT64_MAX:
+    if _is_unsigned(data) and len(data) and int(data.max()) > INT64_MAX:
         return None  # the scalar rules name the map and the key
     if kind in "biu":
         return _canonical(data, np.int64)
@@ -146,6 +159,11 @@ def _typed(data: Any, what: str, operator: str) -> Any:
         return _canonical(data, np.float64 if size == 8 else np.float32)
     takes = "integers or str" if what == "keys" else "numbers (at most 64 bits) or str"
     raise TypeError(f"{operator}: {what} are an array of {data.dtype}; {what} are {takes}")
+
+
+def _is_unsigned(data: object) -> bool:
+    """Tell whether this is an array that may hold integers beyond int64."""
+    return isinstance(data, np.ndarray) and data.dtype.kind == "u" and data.dtype.itemsize == 8
 
 
 def _typed_list(data: list[Any], what: str, operator: str) -> Any:
@@ -172,7 +190,12 @@ def _canonical(data: Array, dtype: Any) -> Array:
 
 
 def _by_scalars(
-    keys: Any, values: Any, offsets: Array, operator: str, expected: str | None
+    keys: Any,
+    values: Any,
+    offsets: Array,
+    operator: str,
+    expected: str | None,
+    skip_large: bool,
 ) -> tuple[Entries, BadMap | None]:
     """Read by the rules of single scalars, map by map.
 
@@ -195,23 +218,23 @@ def _by_scalars(
             break
     exact_keys: list[Any] = []
     exact_values: list[Any] = []
+    ends = [0]
     # Only now is it known whether floats among the values make float64 of the ints.
     for number, entries in enumerate(maps[: bad.number if bad else None]):
         where = f"{operator}: map {number}"
         try:
             map_keys, map_values = exact_map(
-                where, key_list[entries], value_list[entries], value_kind_
+                where, key_list[entries], value_list[entries], value_kind_, skip_large=skip_large
             )
         except OverflowError as error:
             bad = BadMap(number, error)
             break
         exact_keys += map_keys
         exact_values += map_values
+        ends.append(len(exact_keys))
     ready_keys: Keys = text_keys(exact_keys) if key_kind_ == "string" else int_array(exact_keys)
     ready_values = value_array(exact_values, value_kind_ or "float64")
-    if bad is not None:
-        offsets = offsets[: bad.number + 1]
-    return Entries(ready_keys, ready_values, offsets), bad
+    return Entries(ready_keys, ready_values, int_array(ends)), bad
 
 
 def _scalars(data: Any) -> list[Any]:

@@ -9,11 +9,19 @@ import numpy as np
 from nbmapops import _values
 from nbmapops._reading.arrays import Keys, TextKeys, int_array, read_arrays, readonly
 from nbmapops._reading.mappings import MapReader, maps_of
-from nbmapops._reading.scalars import DTYPES, Array, cast_error, type_name
+from nbmapops._reading.scalars import (
+    DTYPES,
+    Array,
+    Nulls,
+    cast_error,
+    nulls_of,
+    type_name,
+    without_nulls,
+)
 from nbmapops.errors import DuplicateKeyError, show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
 
 class MapBatch:
@@ -31,7 +39,7 @@ class MapBatch:
     offsets : ndarray of int64, shape (B + 1,)
         Rises from 0 to ``nnz``.
     null_maps : ndarray of bool, shape (B,), or None
-        The maps that were null in an Arrow column; they are empty here.
+        The maps that were null in an Arrow column, or missing among mappings; empty here.
 
     Notes
     -----
@@ -112,19 +120,32 @@ class MapBatch:
 
     @classmethod
     def from_dicts(
-        cls, maps: Iterable[Mapping[Any, Any]], *, key_type: Any = None, value_type: Any = None
+        cls,
+        maps: Iterable[Any],
+        *,
+        key_type: Any = None,
+        value_type: Any = None,
+        null_map: str = "error",
+        null_value: Any = "error",
     ) -> MapBatch:
-        """Make a batch of mappings.
+        """Make a batch of mappings, or of lists of (key, value) pairs.
 
         Parameters
         ----------
-        maps : iterable of mappings
+        maps : iterable of mappings or of lists of pairs
             Read once. All keys are integers or all are str. Values are all str or all numbers:
-            ints give int64, np.float32 gives float32, any other mix of numbers float64.
+            ints give int64, np.float32 gives float32, any other mix of numbers float64. A Decimal
+            or Fraction is taken where int64 or float64 holds it exactly.
         key_type : {"int64", "string"} or dtype, optional
             The type that the keys must have. Needed only where no map has an entry.
         value_type : {"float", "double", "int64", "string"} or dtype, optional
             The type that values are converted to, as by ``DictVectorizer(dtype=...)``.
+        null_map : {"error", "empty"}
+            What None, NaN or pandas' NA in place of a map is: a TypeError, or an empty map that
+            `null_maps` marks.
+        null_value : {"error", "skip"} or scalar
+            What None or pandas' NA in place of a value is: a TypeError, an entry to leave out, or
+            this value. NaN is a number.
 
         Returns
         -------
@@ -133,7 +154,9 @@ class MapBatch:
         Raises
         ------
         TypeError
-            An element that is no mapping; keys or values of mixed or other types.
+            An element that is not a map; keys or values of mixed or other types.
+        ValueError
+            Another `null_map`.
         OverflowError
             An integer outside int64, or one that float64 cannot hold among floats.
         CastError
@@ -143,15 +166,25 @@ class MapBatch:
         --------
         >>> MapBatch.from_dicts([{"a": 1}, {"b": 2.5}]).values
         array([1. , 2.5])
+        >>> rows = [{"a": 1, "b": None}, None, [("b", 2)]]
+        >>> MapBatch.from_dicts(rows, null_map="empty", null_value="skip").to_dicts()
+        [{'a': 1}, {}, {'b': 2}]
         """
         key_kind = None if key_type is None else type_name(key_type, "MapBatch: key_type")
         if key_kind not in (None, "int64", "string"):
             raise TypeError(f'MapBatch: key_type is {show(key_type)}; a key is "int64" or "string"')
-        reader = MapReader(maps_of(maps, "MapBatch"), "MapBatch", key_kind)
-        entries, bad = reader.read_all()
+        nulls = nulls_of(null_map, null_value, "MapBatch")
+        missing: list[int] = []
+        checked = maps_of(maps, "MapBatch")
+        if nulls != Nulls():
+            checked = without_nulls(checked, nulls, "MapBatch", missing)
+        entries, bad = MapReader(checked, "MapBatch", key_kind).read_all()
         if bad is not None:
             raise bad.error
-        batch = cls._of(*entries)
+        null_maps = np.zeros(len(entries.offsets) - 1, bool) if missing else None
+        if null_maps is not None:
+            null_maps[missing] = True
+        batch = cls._of(*entries, null_maps)
         if value_type is None:
             return batch
         kind = type_name(value_type, "MapBatch: value_type")
@@ -219,7 +252,7 @@ class MapBatch:
 
     @property
     def null_maps(self) -> Array | None:
-        """Which maps were null in an Arrow column, shape (B,); None where there was no null."""
+        """Which maps were null or missing, shape (B,); None where none was."""
         return self._null_maps
 
     def __len__(self) -> int:

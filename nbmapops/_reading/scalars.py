@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nbmapops._constants import INT64_MAX as INT64_MAX  # noqa: PLC0414 (others import it from here)
 from nbmapops._constants import INT64_MIN as INT64_MIN  # noqa: PLC0414 (others import it from here)
 from nbmapops._constants import Array as Array  # noqa: PLC0414 (others import it from here)
+from nbmapops._reading.columns import is_missing
 from nbmapops.errors import CastError, show
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -64,7 +67,7 @@ _KINDS_OF_TYPES: dict[type, str] = {
 
 
 def kind_of(scalar: object) -> str | None:
-    """Return the kind of a key or value, or None where it has none."""
+    """Return the kind of a key or a plain value, or None where it has none."""
     kind = _KINDS_OF_TYPES.get(type(scalar))
     if kind is not None:
         return kind
@@ -78,6 +81,46 @@ def kind_of(scalar: object) -> str | None:
     if isinstance(scalar, float):
         return "float64"
     return None
+
+
+def value_kind_of(scalar: object) -> str | None:
+    """Return the kind of a value, or None where it has none.
+
+    A Decimal or Fraction counts as an int where it has no decimal places (no denominator), and as
+    a float otherwise; where one of int64 and float64 alone holds it exactly, as that.
+    """
+    kind = kind_of(scalar)
+    if kind is None and isinstance(scalar, (Decimal, Fraction)):
+        return "int64" if isinstance(_exact_number(scalar), int) else "float64"
+    return kind
+
+
+def _exact_number(number: Decimal | Fraction) -> int | float | None:
+    """Return the int64 or float64 that equals a number, None where there is none."""
+    if isinstance(number, Fraction):
+        plain = number.denominator == 1
+    elif number.is_nan():
+        return float("nan")
+    else:
+        exponent = number.as_tuple().exponent
+        plain = (
+            isinstance(exponent, int) and exponent >= 0 and not (not number and number.is_signed())
+        )
+    in_range = INT64_MIN <= number <= INT64_MAX
+    if plain and in_range:
+        return int(number)
+    try:
+        if (real := float(number)) == number:
+            return real
+    except OverflowError:  # a Fraction beyond all floats
+        return None
+    return int(number) if in_range and int(number) == number else None
+
+
+def exact_value(value: Any) -> Any:
+    """Return a value as Python's own int, float or str; None for a Decimal that none equals."""
+    kind = kind_of(value)
+    return _exact_number(value) if kind is None else exact_scalar(value, kind)
 
 
 def promote(kinds: set[str]) -> str:
@@ -106,10 +149,19 @@ def key_type_error(where: str, key: object, expected: str | None) -> TypeError:
 def value_type_error(where: str, key: object, value: object, expected: str | None) -> TypeError:
     """Return the error for a value of the wrong type; `expected` is the kind the others have."""
     what = f"{where}: key {show(key)}: value {show(value)} is {type(value).__name__}"
+    if is_missing(value):
+        return TypeError(
+            f'{what}, a missing value; MapBatch.from_dicts(maps, null_value="skip") leaves such '
+            "entries out, null_value=<a value> fills them"
+        )
+    if isinstance(value, Mapping):
+        return TypeError(f'{what}; flatten nested maps first, as in {{"a.b": 1}}')
     if expected is None:
         return TypeError(f"{what}; a value is a number (int64, float32, float64) or a str")
     others = "text" if expected == "string" else "numbers"
-    return TypeError(f"{what}, but the values before it are {others}; one batch holds one of both")
+    return TypeError(
+        f"{what}, but the values before it are {others}; a batch holds numbers or text, not both"
+    )
 
 
 def kinds_of_map(
@@ -132,7 +184,7 @@ def kinds_of_map(
         if kind not in ("int64", "string") or (key_kind is not None and kind != key_kind):
             raise key_type_error(where, key, key_kind)
         key_kind = kind
-        kind = kind_of(value)
+        kind = value_kind_of(value)
         if kind is None:
             raise value_type_error(where, key, value, None)
         if value_kind is not None and (kind == "string") != (value_kind == "string"):
@@ -166,9 +218,17 @@ def _quick_kinds(
 
 
 def exact_map(
-    where: str, keys: Sequence[Any], values: Sequence[Any], value_kind: str | None
+    where: str,
+    keys: Sequence[Any],
+    values: Sequence[Any],
+    value_kind: str | None,
+    *,
+    skip_large: bool = False,
 ) -> tuple[list[Any], list[Any]]:
-    """Return keys and values as exact Python scalars of the batch's kinds: the range step."""
+    """Return keys and values as exact Python scalars of the batch's kinds: the range step.
+
+    With `skip_large`, entries whose key is beyond int64 are left out: it can be no word.
+    """
     if set(map(type, values)) <= {float, str} and (
         (key_types := set(map(type, keys))) <= {str}
         or (key_types <= {int} and min(keys) >= INT64_MIN and max(keys) <= INT64_MAX)
@@ -177,9 +237,15 @@ def exact_map(
     exact_keys, exact_values = [], []
     for raw_key, raw_value in zip(keys, values, strict=True):
         key = exact_scalar(raw_key, kind_of(raw_key) or "string")
-        if isinstance(key, int) and not INT64_MIN <= key <= INT64_MAX:
-            raise OverflowError(f"{where}: key {show(key)} does not fit in int64")
-        value = exact_scalar(raw_value, kind_of(raw_value) or "string")
+        large = isinstance(key, int) and not INT64_MIN <= key <= INT64_MAX
+        if large and not skip_large:
+            raise large_key_error(where, key)
+        value = exact_value(raw_value)
+        if value is None:
+            raise OverflowError(
+                f"{where}: key {show(key)}: value {show(raw_value)} has no exact int64 or float64; "
+                "round it first: float(value)"
+            )
         if isinstance(value, int):
             if not INT64_MIN <= value <= INT64_MAX:
                 raise OverflowError(
@@ -189,9 +255,18 @@ def exact_map(
                 if int(float(value)) != value:
                     raise inexact_error(where, key, value)
                 value = float(value)
-        exact_keys.append(key)
-        exact_values.append(value)
+        if not large:
+            exact_keys.append(key)
+            exact_values.append(value)
     return exact_keys, exact_values
+
+
+def large_key_error(where: str, key: object) -> OverflowError:
+    """Return the error for an integer key that can be no word of an int64 vocabulary."""
+    return OverflowError(
+        f"{where}: key {show(key)} does not fit in int64; larger keys must be text, as words of a "
+        "string_vocabulary"
+    )
 
 
 def inexact_error(where: str, key: object, value: object) -> OverflowError:
@@ -213,7 +288,7 @@ def cast_error(where: str, key: object, value: Any, kind: str, reason: object) -
 
 
 def items_of(where: str, mapping: object) -> tuple[list[Any], list[Any]]:
-    """Return the keys and values of one mapping, read once."""
+    """Return the keys and values of one map, read once: a mapping, or a list of pairs."""
     pairs: Any = None
     kind = type(mapping)
     if kind.__name__ == "MapScalar" and kind.__module__.startswith("pyarrow"):
@@ -221,16 +296,77 @@ def items_of(where: str, mapping: object) -> tuple[list[Any], list[Any]]:
         pairs = mapping.as_py()  # type: ignore[attr-defined]
     elif isinstance(mapping, Mapping):
         pairs = mapping.items()
+    elif isinstance(mapping, (list, tuple)):
+        items = list(mapping)
+        if all(isinstance(item, (tuple, list)) and len(item) == 2 for item in items):
+            return [key for key, _ in items], [value for _, value in items]
     if pairs is None:
-        raise TypeError(
-            f"{where} is {show(mapping)} of type {type(mapping).__name__}; "
-            "every element of a batch must be a mapping"
-        )
+        raise _no_map_error(where, mapping)
     items = list(pairs)
     for item in items:
         if type(item) is not tuple or len(item) != 2:
-            raise TypeError(f"{where}: items() gave {show(item)}, which is no (key, value) pair")
+            raise TypeError(f"{where}: items() gave {show(item)}, not a (key, value) pair")
     return [key for key, _ in items], [value for _, value in items]
+
+
+def _no_map_error(where: str, thing: object) -> TypeError:
+    what = f"{where} is {show(thing)} of type {type(thing).__name__}"
+    if is_missing_map(thing):
+        return TypeError(
+            f'{what}, a missing map; MapBatch.from_dicts(maps, null_map="empty") reads such maps '
+            "as empty"
+        )
+    return TypeError(
+        f"{what}; every element of a batch must be a mapping or a list of (key, value) pairs"
+    )
+
+
+# ------------------------------------------------------------------------------- missing values
+def is_missing_map(thing: object) -> bool:
+    """Tell whether this stands for a missing map: NaN does, too, in columns of pandas."""
+    return is_missing(thing) or (isinstance(thing, float) and thing != thing)  # noqa: PLR0124
+
+
+class Nulls(NamedTuple):
+    """What becomes of missing maps and values of mappings."""
+
+    empty: bool = False  # a missing map is an empty one
+    keep: bool = True  # a missing value is left as it is: an error
+    fill: Any = None  # instead of a missing value; None: its entry is left out
+
+
+def nulls_of(null_map: object, null_value: object, operator: str) -> Nulls:
+    """Check what is to become of missing maps ("error", "empty") and values ("error", "skip")."""
+    if not isinstance(null_map, str) or null_map not in ("error", "empty"):
+        raise ValueError(f'{operator}: null_map must be "error" or "empty", not {show(null_map)}')
+    skip = isinstance(null_value, str) and null_value == "skip"
+    keep = isinstance(null_value, str) and null_value == "error"
+    if value_kind_of(null_value) is None:
+        raise TypeError(
+            f'{operator}: null_value must be "error", "skip" or a value, not {show(null_value)}'
+        )
+    return Nulls(null_map == "empty", keep, None if skip or keep else null_value)
+
+
+def without_nulls(
+    maps: Iterable[Any], nulls: Nulls, operator: str, missing: list[int]
+) -> Iterator[Any]:
+    """Yield maps without missing maps and values; `missing` gets the numbers of missing maps."""
+    for number, mapping in enumerate(maps):
+        if nulls.empty and is_missing_map(mapping):
+            missing.append(number)
+            yield {}
+        elif nulls.keep or is_missing_map(mapping):
+            yield mapping
+        else:
+            yield _filled(*items_of(f"{operator}: map {number}", mapping), nulls.fill)
+
+
+def _filled(keys: list[Any], values: list[Any], fill: object) -> list[tuple[Any, Any]]:
+    pairs = zip(keys, values, strict=True)
+    if fill is None:
+        return [(key, value) for key, value in pairs if not is_missing(value)]
+    return [(key, fill if is_missing(value) else value) for key, value in pairs]
 
 
 class BadMap(Exception):

@@ -247,7 +247,7 @@ def test_large_integers_stay_exact_where_all_are_integers() -> None:
         ([{1: np.array(1.0)}], r"map 0: key 1: value .* is ndarray"),
         ([{1: {}}], r"map 0: key 1: value \{\} is dict"),
         ([{1: 1}, None], r"map 1 is None of type NoneType"),
-        ([{1: 1}, [(1, 1)]], r"map 1 is .* of type list"),
+        ([{1: 1}, [(1, 1), 2]], r"map 1 is .* of type list"),
         ([{1: 1}, "a"], r"map 1 is 'a' of type str"),
         ([1, 2], r"map 0 is 1 of type int"),
     ],

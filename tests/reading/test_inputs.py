@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fractions
 import importlib.util
 from collections import ChainMap, defaultdict
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -234,7 +232,7 @@ def test_lists_obey_the_rules_of_scalars() -> None:
     with pytest.raises(OverflowError, match="map 0: key 1: value 9007199254740993"):
         BY_INT([1, 2], [2**53 + 1, 0.5])
     assert BY_INT([True, 2], [np.float32(1), np.float32(2)]).dtype == np.float32
-    for odd in (Decimal(1), fractions.Fraction(1), 1j, b"a", np.datetime64(1, "s"), [1], ()):
+    for odd in (1j, b"a", np.datetime64(1, "s"), [1], ()):
         with pytest.raises(TypeError, match="DictVectorizer: map 0: key 1: value "):
             BY_INT([1], [odd])
         with pytest.raises(TypeError, match="DictVectorizer: map 0: key "):
