@@ -36,7 +36,14 @@ The map of the package, in reading order; a module imports only modules above it
 ``_castmap``            the operator CastMap
 ``_dictvectorizer``     the operator DictVectorizer
 ``__init__``            the public names
-``onnx``                adapter
+``onnx.nodes``          ONNX adapter: operators from nodes, and for the reference evaluator
+``onnx.graph``          a model is cut behind its map operators
+``onnx.describe``       what a model tells about itself
+``onnx.linear``         products for linear nodes
+``onnx.rows``           what is fed to a map input becomes rows
+``onnx.tail``           the rest of a model, on blocks of rows
+``onnx.session``        MapSession
+``onnx``                its public names
 ``sklearn``             adapter
 ``dask``                adapter
 ``_cli``                the command:

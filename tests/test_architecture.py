@@ -45,7 +45,8 @@ COMPILED = {
     or name.split(".")[0] == "kernels"
 }
 OPTIONAL = {"scipy", "pandas", "pyarrow", "sklearn", "onnx", "onnxruntime", "dask", "polars"}
-ADAPTERS = {"_reading.arrow", "onnx", "sklearn", "dask"}
+ADAPTERS = {"_reading.arrow", "sklearn", "dask"}
+ADAPTERS |= {name for name in MODULES if name.split(".")[0] == "onnx"}
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:

@@ -1,0 +1,20 @@
+"""ONNX: operators from nodes, for the reference evaluator, and in front of onnxruntime.
+
+onnxruntime takes one map per run, and from Python only maps of float values. `MapSession` runs
+the map operators at the front of a model here, on a whole batch, and leaves the rest of the model
+to onnxruntime.
+
+Examples
+--------
+>>> import onnx.helper as h
+>>> node = h.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a"])
+>>> from_node(node)({"a": 2.5})
+array([2.5])
+"""
+
+from __future__ import annotations
+
+from nbmapops.onnx.nodes import from_node, reference_ops
+from nbmapops.onnx.session import MapSession
+
+__all__ = ["MapSession", "from_node", "reference_ops"]

@@ -1,0 +1,1 @@
+"""Tests of the ONNX adapter, file by file."""
