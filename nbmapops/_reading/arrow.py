@@ -22,10 +22,13 @@ except ImportError as error:
     raise ImportError("Arrow columns need pyarrow: pip install 'nbmapops[arrow]'") from error
 
 from nbmapops._constants import INT64_MAX
-from nbmapops._reading.scalars import BadMap
+from nbmapops._reading.scalars import DTYPES, BadMap, exact_value, inexact_error, promote
+from nbmapops._values import cast_array
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nbmapops._vocabulary import Vocabulary
 
 if int(pa.__version__.partition(".")[0]) < 18:
@@ -177,13 +180,16 @@ def read_maps(
     null_map: str = "error",
     null_value: Any = "error",
     operator: str = "MapBatch",
+    skip_large: bool = False,
 ) -> tuple[Parts, BadMap | None]:
     """Read an Arrow column up to the first map that cannot be taken.
 
     Returns the maps before it, or all, and what is wrong with it, or None. `operator` is the name
     at the front of messages.
     """
-    chunked = _import(column, operator)
+    chunked, bad_struct = _import(column, operator), None
+    if pa.types.is_struct(chunked.type):
+        chunked, bad_struct = _maps_of_structs(chunked, null_value, operator)
     key_type, value_type = _entry_types(chunked.type, operator)
     rules = _rules(null_map, null_value, value_type)._replace(operator=operator)
     text = _plain(pa.nulls(0, key_type)).type if _is_text(_plain_type(key_type)) else None
@@ -199,6 +205,9 @@ def read_maps(
         _validate(chunk, operator)
     for chunk in _fewer(chunks):
         entries = _visible(chunk, operator)
+        large = _above(entries.keys, _nulls(entries.keys)) if skip_large else None
+        if large is not None:
+            entries = entries.kept(~large)
         null_values = _nulls(entries.values)
         bad = _bad_map(entries, null_values, rules, first)
         if bad is not None:
@@ -224,7 +233,7 @@ def read_maps(
         _joined(offsets or [np.zeros(1, np.int64)], np.dtype(np.int64)),
         np.concatenate(null_maps) if masked else None,
     )
-    return parts, bad
+    return parts, bad or bad_struct
 
 
 def _import(column: Any, operator: str) -> Any:
@@ -235,7 +244,8 @@ def _import(column: Any, operator: str) -> Any:
         ends = pa.array([0, len(column)], pa.int32())
         return pa.chunked_array([pa.ListArray.from_arrays(ends, column.values)])
     if not is_column(column):
-        raise TypeError(f"{operator}: {type(column).__name__} is not an Arrow column of maps")
+        lazy = "; .collect() it and pick the column" if hasattr(column, "collect") else ""
+        raise TypeError(f"{operator}: {type(column).__name__} is not an Arrow column of maps{lazy}")
     if hasattr(column, "columns"):
         names = list(getattr(column, "column_names", column.columns))
         duckdb = sys.modules.get("duckdb")
@@ -245,9 +255,16 @@ def _import(column: Any, operator: str) -> Any:
         return pa.table(column).column(0)
     if isinstance(column, pa.ChunkedArray):
         return column
-    if hasattr(column, "__arrow_c_stream__"):
-        return pa.chunked_array(column)
-    array = pa.array(column)
+    try:
+        if hasattr(column, "__arrow_c_stream__"):
+            return pa.chunked_array(column)
+        array = pa.array(column)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise TypeError(
+            f"{operator}: pyarrow cannot read this {type(column).__name__} "
+            f"({getattr(column, 'dtype', 'no dtype')}): {error}; cast the column to types that "
+            "Arrow has (128-bit integers: to Int64 or Decimal)"
+        ) from error
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 
 
@@ -299,15 +316,29 @@ def _fewer(chunks: list[Any]) -> list[Any]:
 
 def _table_message(table: Any, names: list[Any], operator: str) -> str:
     shown = ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
-    example = names[0] if names else "name"
+    number = next((n for n, kind in enumerate(_column_types(table)) if _MAPS.search(str(kind))), 0)
+    name = names[number] if names else "name"
+    column = f"column({number})" if names.count(name) > 1 else f"[{name!r}]"
     message = (
         f"{operator}: {type(table).__name__} is a table, not a column of maps; "
-        f"pick the column, e.g. table[{example!r}] (columns: {shown})"
+        f"pick the column, e.g. table{'.' if names.count(name) > 1 else ''}{column} "
+        f"(columns: {shown})"
     )
     for method in ("to_dicts()", "to_pylist()", 'to_dict("records")'):
         if hasattr(table, method.partition("(")[0]):
             return f"{message}, or pass table.{method} if every row is a map"
     return message
+
+
+_MAPS = re.compile(r"\b(map|struct)\b", re.IGNORECASE)
+
+
+def _column_types(table: Any) -> list[Any]:
+    """Return the types of a table's columns: of pyarrow, DuckDB, polars or pandas."""
+    holders = [getattr(table, "schema", None), table, table]
+    names = ["types", "types", "dtypes"]
+    found = [getattr(*pair, None) for pair in zip(holders, names, strict=True)]
+    return next((list(types) for types in found if types is not None), [])
 
 
 def _entry_types(column_type: Any, operator: str) -> tuple[Any, Any]:
@@ -323,8 +354,8 @@ def _entry_types(column_type: Any, operator: str) -> tuple[Any, Any]:
         key_type, value_type = (column_type.value_type.field(i).type for i in (0, 1))
     else:
         raise TypeError(
-            f"{operator}: a column of {column_type} does not hold maps (map<key, value> or a list "
-            'of struct<key, value>); pick the column of maps, e.g. table["name"]'
+            f"{operator}: a column of {column_type} does not hold maps (map<key, value>, a list of "
+            'struct<key, value>, or struct); pick the column of maps, e.g. table["name"]'
         )
     plain = _plain_type(key_type)
     if not (types.is_integer(plain) or types.is_boolean(plain) or _is_text(plain)):
@@ -332,13 +363,7 @@ def _entry_types(column_type: Any, operator: str) -> tuple[Any, Any]:
             f"{operator}: keys must be integers or text, not {key_type}; "
             "cast the column to keys of int64 or string"
         )
-    plain = _plain_type(value_type)
-    if not (
-        types.is_integer(plain)
-        or types.is_boolean(plain)
-        or types.is_floating(plain)
-        or _is_text(plain)
-    ):
+    if _value_kind(value_type) is None:
         raise TypeError(
             f"{operator}: values must be numbers or text, not {value_type}; "
             "cast the column to values of double, int64 or string"
@@ -353,6 +378,18 @@ _LISTS = (
     pa.types.is_large_list_view,
     pa.types.is_fixed_size_list,
 )
+
+
+def _value_kind(arrow_type: Any) -> str | None:
+    """Return the kind of values that a type holds; decimals with no places are integers."""
+    types, plain = pa.types, _plain_type(arrow_type)
+    if _is_text(plain):
+        return "string"
+    if types.is_decimal(plain):
+        return "float64" if plain.scale > 0 else "int64"
+    if types.is_floating(plain):
+        return "float64" if types.is_float64(plain) else "float32"
+    return "int64" if types.is_integer(plain) or types.is_boolean(plain) else None
 
 
 def _plain_type(arrow_type: Any) -> Any:
@@ -474,13 +511,19 @@ def _bad_map(
     checks: list[tuple[BoolArray | None, type[Exception], str]] = [
         (entries.holes, ValueError, "an entry is null"),
         (_nulls(entries.keys), ValueError, "a key is null"),
-        (_above(entries.keys, skipped), OverflowError, "key {} does not fit in int64"),
+        (
+            _above(entries.keys, skipped),
+            OverflowError,
+            _LARGE_KEY,
+        ),
         (
             _above(entries.values, null_values),
             OverflowError,
             "key {}: value {} does not fit in int64",
         ),
     ]
+    if pa.types.is_decimal(entries.values.type):
+        checks.append((_decimals(entries.values)[1], OverflowError, _no_exact(entries.values)))
     if rules.null_value == "error":
         checks.append((null_values, ValueError, _NULL_VALUE))
     found = [
@@ -504,6 +547,16 @@ def _bad_map(
     key, value = (show(array[entry].as_py()) for array in (entries.keys, entries.values))
     number = first + row
     return BadMap(number, error(f"{rules.operator}: map {number}: {text.format(key, value)}"))
+
+
+_LARGE_KEY = (
+    "key {} does not fit in int64; larger keys must be text, as words of a string_vocabulary"
+)
+
+
+def _no_exact(array: Any) -> str:
+    kind = _value_kind(array.type)
+    return f"key {{}}: value {{}} has no exact {kind}; cast the values to double first"
 
 
 _NULL_MAP = 'is null; MapBatch.from_arrow(column, null_map="empty") reads null maps as empty'
@@ -571,8 +624,25 @@ def _positions(array: Any, nulls: BoolArray | None, operator: str) -> npt.NDArra
     return positions
 
 
+def _decimals(array: Any) -> tuple[npt.NDArray[Any], BoolArray]:
+    """Return decimals as int64 or float64, and which of them have no exact one."""
+    numbers = np.zeros(len(array), _dtype(array.type))
+    lost = np.zeros(len(array), np.bool_)
+    whole = numbers.dtype == np.int64
+    for entry, decimal in enumerate(array.to_pylist()):
+        if decimal is not None:
+            number = exact_value(decimal)
+            lost[entry] = number is None or (
+                type(number) is not int if whole else float(number) != number
+            )
+            numbers[entry] = 0 if lost[entry] else number
+    return numbers, lost
+
+
 def _numbers(array: Any) -> npt.NDArray[Any]:
     """Return numbers as int64, float64 or float32: a view where that is their type."""
+    if pa.types.is_decimal(array.type):
+        return _decimals(array)[0]
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int64())
     numbers: npt.NDArray[Any] = _view(array).astype(_dtype(array.type), copy=False)
@@ -585,12 +655,7 @@ def _objects(array: Any) -> npt.NDArray[np.object_]:
 
 
 def _dtype(arrow_type: Any) -> np.dtype[Any]:
-    plain = _plain_type(arrow_type)
-    if _is_text(plain):
-        return np.dtype(object)
-    if not pa.types.is_floating(plain):
-        return np.dtype(np.int64)
-    return np.dtype(np.float64 if pa.types.is_float64(plain) else np.float32)
+    return DTYPES[_value_kind(arrow_type) or "string"]
 
 
 def _are_words(dictionary: Any, vocabulary: Vocabulary) -> bool:
@@ -636,3 +701,157 @@ def _joined(parts: list[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         whole: npt.NDArray[Any] = parts[0]
         return whole
     return np.concatenate(parts) if parts else np.empty(0, dtype)
+
+
+# Structs: rows of a struct column as maps from field name to value. Dicts that went through Arrow
+# come back as structs that hold every field, null where a dict had no such key.
+
+
+class _Field(NamedTuple):
+    """The values of one field in one chunk, and the rows in which they stand."""
+
+    name: str
+    number: int
+    rows: Int64Array
+    values: Any
+
+
+def _maps_of_structs(column: Any, null_value: object, operator: str) -> tuple[Any, BadMap | None]:
+    """Return a column of structs as lists of field name and value, null fields left out.
+
+    Ends before the first map that has a value without counterpart, and tells what is wrong there.
+    """
+    if null_value not in ("error", "skip"):
+        raise ValueError(
+            f'{operator}: null_value must be "error" or "skip" for a column of structs, not '
+            f"{show(null_value)}: null fields are left out"
+        )
+    names = pa.array([field.name for field in column.type], pa.large_string())
+    chunks = [_fields(chunk, operator) for chunk in column.chunks]
+    kind = _common_kind([field for fields in chunks for field in fields], operator)
+    values_of = pa.from_numpy_dtype(DTYPES[kind]) if kind != "string" else pa.large_string()
+    made, first = [], 0
+    for chunk, fields in zip(column.chunks, chunks, strict=True):
+        bad = _bad_field(fields, kind, first, operator)
+        rows = len(chunk) if bad is None else bad.number - first
+        made.append(_lists(chunk.slice(0, rows), fields, names, values_of))
+        if bad is not None:
+            return pa.chunked_array(made), bad
+        first += rows
+    return pa.chunked_array(made, _lists(pa.nulls(0, column.type), [], names, values_of).type), None
+
+
+def _fields(chunk: Any, operator: str) -> list[_Field]:
+    """Return the fields of a chunk that have a value in a row that is not null."""
+    try:
+        chunk.validate()
+        for number in range(chunk.type.num_fields):
+            _validate_text(chunk.field(number))
+    except pa.ArrowException as error:
+        raise ValueError(f"{operator}: the Arrow column is corrupt: {error}") from error
+    fields = []
+    for number, field in enumerate(chunk.type):
+        values = _plain(chunk.field(number), operator)
+        present = ~(_mask(_nulls(values), len(chunk)) | _mask(_nulls(chunk), len(chunk)))
+        if present.any():
+            if _is_words(values.type):
+                _positions(values, _nulls(values), operator)
+                values = values.dictionary_decode()
+            kept = values if present.all() else values.filter(pa.array(present))
+            fields.append(_Field(field.name, number, np.flatnonzero(present), kept))
+    return fields
+
+
+def _common_kind(fields: list[_Field], operator: str) -> str:
+    """Return the kind of value that all fields take, as from dicts."""
+    kinds: dict[str, str] = {}
+    for field in fields:
+        kind = _value_kind(field.values.type)
+        if kind is None:
+            raise TypeError(
+                f"{operator}: key {field.name!r} of the struct column: values must be numbers or "
+                f"text, not {field.values.type}; drop the field or cast it"
+            )
+        kinds.setdefault(kind, field.name)
+    if "string" in kinds and len(kinds) > 1:
+        number = next(name for kind, name in kinds.items() if kind != "string")
+        raise TypeError(
+            f"{operator}: key {kinds['string']!r} of the struct column holds text, key "
+            f"{number!r} numbers; a batch holds numbers or text, not both"
+        )
+    return promote(set(kinds)) if kinds else "float64"
+
+
+def _bad_field(fields: list[_Field], kind: str, first: int, operator: str) -> BadMap | None:
+    """Return the first map with a number that has no counterpart in the kind of the batch."""
+    found = []
+    for field in fields:
+        for mask, error_of in _refused(field.values, kind):
+            if mask.any():
+                at = int(mask.argmax())
+                found.append((int(field.rows[at]), field.number, at, field, error_of))
+    if not found:
+        return None
+    row, _, at, field, error_of = min(found, key=lambda each: each[:2])
+    where = f"{operator}: map {first + row}"
+    return BadMap(first + row, error_of(where, field.name, field.values[at].as_py()))
+
+
+def _refused(
+    values: Any, kind: str
+) -> list[tuple[BoolArray, Callable[[str, object, object], Exception]]]:
+    """Return which numbers have no counterpart, and what is to be said of such a one."""
+    if pa.types.is_decimal(values.type):
+        text = _no_exact(values)
+        lost = _decimals(values)[1]
+        return [
+            (
+                lost,
+                lambda where, *shown: OverflowError(f"{where}: {text.format(*map(show, shown))}"),
+            )
+        ]
+    above = _above(values, None)
+    if above is not None and above.any():
+        return [
+            (
+                above,
+                lambda where, key, value: OverflowError(
+                    f"{where}: key {show(key)}: value {show(value)} does not fit in int64"
+                ),
+            )
+        ]
+    if kind == "float64" and _value_kind(values.type) == "int64":
+        inexact = np.zeros(len(values), np.bool_)
+        inexact[cast_array(_numbers(values), "int64", "float64", "exact")[1]] = True
+        return [(inexact, inexact_error)]
+    return []
+
+
+def _lists(chunk: Any, fields: list[_Field], names: Any, values_of: Any) -> Any:
+    """Return the rows of a chunk as lists of field name and value."""
+    parts = [_cut(field, len(chunk)) for field in fields]
+    rows = np.concatenate([np.empty(0, np.int64), *[part.rows for part in parts]])
+    numbers = np.repeat(
+        np.array([part.number for part in parts], np.int32), [len(part.rows) for part in parts]
+    )
+    order = np.argsort(rows, kind="stable")  # from field after field to row after row
+    keys = pa.DictionaryArray.from_arrays(pa.array(numbers[order]), names)
+    if pa.types.is_large_string(values_of):
+        texts = [part.values.cast(values_of) for part in parts]
+        values = pa.concat_arrays([pa.array([], values_of), *texts]).take(pa.array(order))
+    else:
+        dtype = _dtype(values_of)
+        numbers_of = [_numbers(part.values).astype(dtype) for part in parts]
+        values = pa.array(np.concatenate([np.empty(0, dtype), *numbers_of])[order])
+    entries = pa.StructArray.from_arrays([keys, values], ["key", "value"])
+    ends = np.zeros(len(chunk) + 1, np.int64)
+    np.cumsum(np.bincount(rows, minlength=len(chunk)), out=ends[1:])
+    valid = chunk.is_valid().buffers()[1] if chunk.null_count else None
+    kind = pa.large_list(entries.type)
+    return pa.Array.from_buffers(kind, len(chunk), [valid, pa.py_buffer(ends)], children=[entries])
+
+
+def _cut(field: _Field, rows: int) -> _Field:
+    """Return the values in the first rows."""
+    count = int(np.searchsorted(field.rows, rows))
+    return field._replace(rows=field.rows[:count], values=field.values.slice(0, count))

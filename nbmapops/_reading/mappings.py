@@ -314,7 +314,11 @@ def kernels_loaded() -> bool:
 def refuse_frames(maps: Any, operator: str) -> None:
     """Raise for a data frame, which iterates over its column names."""
     name = type(maps).__name__
-    if name in ("DataFrame", "LazyFrame") and hasattr(maps, "columns"):
+    if name == "LazyFrame" and hasattr(maps, "collect"):  # whose columns are not to be asked for
+        raise TypeError(
+            f"{operator}: a LazyFrame is not a batch of maps; pass a column of its .collect()"
+        )
+    if name == "DataFrame" and hasattr(maps, "columns"):
         raise TypeError(
             f"{operator}: a {name} is no batch of maps; pass a column of maps, or "
             'df.to_dict("records") (pandas), df.to_dicts() (polars)'

@@ -7,6 +7,7 @@ import importlib.util
 import math
 import subprocess
 import sys
+from decimal import Decimal
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -556,7 +557,7 @@ def test_any_column(drawn: Drawn, null_map: str, null_value: str) -> None:
         ]
         for row in drawn.maps[:bad]
     ]
-    parts, stop = read_maps(drawn.column, **options)
+    parts, stop = read_maps(drawn.column, **options)  # type: ignore[arg-type]
     assert (None if stop is None else stop.number) == bad
     assert same(maps_of(parts), expected)
     assert nulls_of(parts) == [row is None for row in drawn.maps[:bad]]
@@ -599,12 +600,27 @@ def test_unsigned_numbers_above_int64_are_named() -> None:
     with pytest.raises(OverflowError, match=refused):
         read_column(column)
     column = column_of([[(1, 2)], [(3, 4), (big, 5)]], pa.uint64(), pa.uint64())
-    with pytest.raises(OverflowError, match=rf"^MapBatch: map 1: key {big} does not fit in int64$"):
+    refused = rf"^MapBatch: map 1: key {big} does not fit in int64; .* text.* string_vocabulary$"
+    with pytest.raises(OverflowError, match=refused):
         read_column(column)
     column = column_of([[(1, 2)], [(big, None)]], pa.uint64(), pa.uint64())
     assert maps_of(read_column(column, null_value="skip")) == [[(1, 2)], []]
     with pytest.raises(OverflowError, match=f"map 1: key {big} does not fit in int64"):
         read_column(column, null_value=0)
+
+
+@pytest.mark.parametrize("value_type", [VALUE, pa.uint64()])
+def test_large_keys_are_left_out_where_asked(value_type: Any) -> None:
+    big = INT64_MAX + 1
+    maps: list[Map] = [[(1, 2), (big, 3)], [], [(big + 1, 4)], [(5, 6), (big, None), (7, 8)]]
+    column = column_of(maps, pa.uint64(), value_type)
+    parts, bad = read_maps(column, skip_large=True)
+    assert bad is None
+    assert maps_of(parts) == [[(1, 2)], [], [], [(5, 6), (7, 8)]]
+    entry = pa.struct([("k", pa.uint64()), ("v", pa.float64())])
+    column = pa.array([[{"k": big, "v": 1.0}], [{"k": None, "v": 1.0}]], pa.list_(entry))
+    with pytest.raises(ValueError, match=r"^MapBatch: map 1: a key is null$"):
+        raise read_maps(column, skip_large=True)[1].error  # type: ignore[union-attr]
 
 
 def test_the_first_bad_map_wins_whatever_is_wrong_with_it() -> None:
@@ -653,7 +669,7 @@ def test_hidden_entries_are_not_judged() -> None:
         ),
         (pa.binary(), VALUE, "keys must be integers or text, not binary"),
         (pa.timestamp("s"), VALUE, r"keys must be integers or text, not timestamp"),
-        (KEY, pa.decimal128(5), "values must be numbers or text, not decimal128"),
+        (pa.decimal128(5), VALUE, "keys must be integers or text, not decimal128"),
         (
             KEY,
             pa.date32(),
@@ -671,13 +687,37 @@ def test_other_types_of_keys_and_values(key_type: Any, value_type: Any, message:
         read_column(pa.chunked_array([], pa.map_(key_type, value_type)))
 
 
+STRANGE: list[Any] = [
+    pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array([7])),
+    pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array(["a"])),
+    pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16] * 2, pa.binary(16))),
+    pa.array([1, 2], pa.time32("s")),
+    pa.array([b"a", b"b"], pa.binary_view()),
+    pa.array([[1], [2]]),
+    pa.array([{"x": 1}, {"x": 2}]),
+]
+
+
+@pytest.mark.parametrize("strange", STRANGE, ids=range(len(STRANGE)))
+@pytest.mark.parametrize("place", ["key", "value", "field"])
+def test_no_type_ends_in_an_error_of_pyarrow(strange: Any, place: str) -> None:
+    if place == "field":
+        column = pa.StructArray.from_arrays([strange], ["a"])
+    else:
+        good = pa.array([1, 2])
+        children = [strange, good] if place == "key" else [good, strange]
+        column = pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), *children)
+    for each in (column, pa.chunked_array([column] * 9)):
+        with pytest.raises(TypeError, match=r"^CastMap: (key|value)s? .*must be .* cast "):
+            read_maps(each, operator="CastMap")
+
+
 @pytest.mark.parametrize(
     "column",
     [
         pa.array([1, 2]),
         pa.array([[1]]),
         pa.nulls(2),
-        pa.array([{"k": 1, "v": 2}]),
         pa.array([[{"k": 1}]]),
         pa.array([[{"k": 1, "v": 2, "w": 3}]]),
     ],
@@ -698,6 +738,56 @@ def test_a_table_names_its_columns() -> None:
     wide = pa.table({f"c{i}": array for i in range(9)})
     with pytest.raises(TypeError, match=r"'c4', \.\.\.\)"):
         read_column(wide)
+
+
+@pytest.mark.parametrize("kind", ["map", "list", "struct"])
+def test_a_table_names_its_first_column_of_maps(kind: str) -> None:
+    column = column_of([[(1, 5.0)]], layout="map" if kind == "map" else "list")
+    if kind == "struct":
+        column = pa.array([{"a": 1}])
+    table = pa.table({"stamp": pa.array([1], pa.timestamp("s")), "m": column, "n": column})
+    named = r"table\['m'\] \(columns: 'stamp', 'm', 'n'\)"
+    frames: list[Any] = [table, table.to_batches()[0]]
+    for library in ("polars", "pandas"):
+        if importlib.util.find_spec(library):
+            module = importlib.import_module(library)
+            mapper = getattr(module, "ArrowDtype", None)
+            frames.append(
+                module.from_arrow(table)
+                if library == "polars"
+                else table.to_pandas(types_mapper=mapper)
+            )
+    for frame in frames:
+        with pytest.raises(TypeError, match=named):
+            read_column(frame)
+
+
+def test_a_table_with_two_columns_of_one_name_tells_their_number() -> None:
+    maps = column_of([[(1, 5.0)]])
+    table = pa.Table.from_arrays([pa.array([1]), maps, maps], ["i", "m", "m"])
+    with pytest.raises(TypeError, match=r"pick the column, e\.g\. table\.column\(1\) "):
+        read_column(table)
+
+
+def test_a_lazy_frame_is_to_be_collected(recwarn: pytest.WarningsRecorder) -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.LazyFrame({"m": [1]})
+    operator = DictVectorizer(int64_vocabulary=[1])
+    for call in (operator, operator.csr, MapBatch.from_arrow, MapBatch.from_dicts):
+        with pytest.raises(TypeError, match=r"LazyFrame.*\.collect\(\)"):
+            call(frame)
+    assert not recwarn.list
+
+
+def test_integers_that_arrow_does_not_have_are_a_type_error() -> None:
+    polars = pytest.importorskip("polars")
+    if not hasattr(polars, "Int128"):
+        pytest.skip("a polars without 128-bit integers")
+    entry = polars.Struct({"k": polars.Int64, "v": polars.Int128})
+    column = polars.Series([[{"k": 1, "v": 2}]], dtype=polars.List(entry))
+    for each in (column, column.explode()):
+        with pytest.raises(TypeError, match=r"^MapBatch: pyarrow .*Int128.* to Int64 or Decimal"):
+            read_column(each)
 
 
 def test_what_is_no_arrow_column() -> None:
@@ -776,6 +866,246 @@ def test_fills_are_exact(value_type: Any, fills: list[Any]) -> None:
     for fill in fills:
         value = read_column(column, null_value=fill).values[0].item()
         assert repr(value) == repr(type(value)(fill))
+
+
+# -- decimals -----------------------------------------------------------------------------------
+
+
+def decimals(maps: list[Map], kind: Any) -> Any:
+    return pa.array(
+        [None if m is None else [(k, v if v is None else Decimal(v)) for k, v in m] for m in maps],
+        pa.map_(pa.int64(), kind),
+    )
+
+
+@pytest.mark.parametrize("make", [pa.decimal128, pa.decimal256])
+def test_exact_decimals_are_numbers(make: Any) -> None:
+    parts = read_column(decimals([[(1, "5"), (2, "-7")], [(3, f"{2**63 - 1}")]], make(30, 0)))
+    assert parts.values.dtype == np.int64
+    assert parts.values.tolist() == [5, -7, 2**63 - 1]
+    column = decimals(
+        [[(1, "0.50"), (2, None)], [(3, "-1024.75"), (4, f"{2**53 + 2}")]], make(30, 2)
+    )
+    parts = read_column(column, null_value="skip")
+    assert parts.values.dtype == np.float64
+    assert parts.values.tolist() == [0.5, -1024.75, 2.0**53 + 2]
+    assert read_column(column, null_value=1).values.tolist()[1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "kind"),
+    [
+        ("0.10", 2, "float64"),
+        (f"{2**53 + 1}", 2, "float64"),
+        (f"{2**63}", 0, "int64"),
+        (f"{-(2**63) - 1}", 0, "int64"),
+    ],
+)
+def test_other_decimals_are_named(text: str, scale: int, kind: str) -> None:
+    column = decimals([[(1, "5")], [(1, "7"), (8, text)], [(1, text)]], pa.decimal128(38, scale))
+    refused = (
+        rf"^CastMap: map 1: key 8: value Decimal\('{text}.*'\) has no exact {kind}; cast .* double"
+    )
+    for each in (column, pa.chunked_array([column[:1], column[1:]])):
+        parts, bad = read_maps(each, operator="CastMap")
+        assert bad is not None
+        assert bad.number == 1
+        assert maps_of(parts) == [[(1, 5)]]
+        with pytest.raises(OverflowError, match=refused):
+            raise bad.error
+
+
+# -- structs ------------------------------------------------------------------------------------
+
+
+def test_a_struct_is_a_map_from_field_name_to_value() -> None:
+    rows = [{"a": 1, "b": None}, {"a": None, "b": 3}, {"a": None, "b": None}]
+    column = pa.array(rows)
+    operator = DictVectorizer(string_vocabulary=["a", "b"])
+    for each in (column, pa.chunked_array([column[:1], column[1:]])):
+        assert maps_of(read_column(each)) == [[("a", 1)], [("b", 3)], []]
+        assert operator(each).tolist() == [[1, 0], [0, 3], [0, 0]]
+        assert operator.csr(each).toarray().tolist() == [[1, 0], [0, 3], [0, 0]]
+        assert DictVectorizer.from_maps(each).vocabulary == ("a", "b")
+    with pytest.raises(UnknownKeyError, match="map 1: key 'b'"):
+        DictVectorizer(string_vocabulary=["a"])(column)
+
+
+def test_structs_of_polars() -> None:
+    polars = pytest.importorskip("polars")
+    operator = DictVectorizer(string_vocabulary=["a", "b"])
+    series = polars.Series([{"a": 1, "b": None}, {"a": None, "b": 3}])
+    assert operator(series).tolist() == [[1, 0], [0, 3]]
+    words = polars.Series([{"a": "x"}, {"a": "y"}], dtype=polars.Struct({"a": polars.Categorical}))
+    assert operator(words).tolist() == [["x", ""], ["y", ""]]
+
+
+def test_null_structs_are_null_maps() -> None:
+    column = pa.array([{"a": 1}, None, {"a": None}])
+    parts = read_column(column, null_map="empty")
+    assert maps_of(parts) == [[("a", 1)], [], []]
+    assert nulls_of(parts) == [False, True, False]
+    with pytest.raises(ValueError, match=r"^MapBatch: map 1 is null; .*null_map=\"empty\""):
+        read_column(column)
+    hidden = pa.StructArray.from_arrays(
+        [pa.array([1, 2], pa.int64())], ["a"], mask=pa.array([False, True])
+    )
+    assert maps_of(read_column(hidden, null_map="empty")) == [[("a", 1)], []]
+
+
+def test_struct_slices_heed_their_start() -> None:
+    column = pa.array([{"a": i, "b": f"{i}"} for i in range(4)])
+    numbers = pa.StructArray.from_arrays([column.field(0)[1:]], ["a"]).slice(1)
+    assert maps_of(read_column(numbers)) == [[("a", 2)], [("a", 3)]]
+    texts = pa.array([{"b": f"{i}", "c": None if i % 2 else "z"} for i in range(4)]).slice(1)
+    assert maps_of(read_column(texts)) == [
+        [("b", "1")],
+        [("b", "2"), ("c", "z")],
+        [("b", "3")],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [
+        (["int8", "uint64"], "int64"),
+        (["int8", "float32"], "float64"),
+        (["float32", "float16"], "float32"),
+        (["float32", "float64"], "float64"),
+        (["bool_", "int16"], "int64"),
+    ],
+)
+def test_fields_of_different_numbers_promote_as_from_dicts(types: list[str], expected: str) -> None:
+    fields = [pa.array([1, None, 0]).cast(getattr(pa, types[0])())]
+    fields.append(pa.array([None, 1, 0]).cast(getattr(pa, types[1])()))
+    column = pa.StructArray.from_arrays(fields, ["a", "b"])
+    parts = read_column(column)
+    assert parts.values.dtype == expected
+    assert maps_of(parts) == [[("a", 1)], [("b", 1)], [("a", 0), ("b", 0)]]
+
+
+def test_fields_of_nulls_only_count_for_nothing() -> None:
+    fields = [pa.array([1, 2]), pa.nulls(2), pa.nulls(2, pa.string()), pa.nulls(2, pa.binary())]
+    column = pa.StructArray.from_arrays(fields, ["a", "b", "c", "d"])
+    parts = read_column(column)
+    assert parts.values.dtype == np.int64
+    assert maps_of(parts) == [[("a", 1)], [("a", 2)]]
+    parts = read_column(column[:0])
+    assert maps_of(parts) == []
+    assert parts.values.dtype == np.float64
+    assert maps_of(read_column(pa.array([{}, {}], pa.struct([])))) == [[], []]
+
+
+def test_integers_beside_floats_are_exact_or_named() -> None:
+    rows: list[dict[str, Any]] = [{"id": 7, "x": 0.5}, {"id": 2**53 + 1}, {"id": 1, "x": 1.0}]
+    column = pa.array(rows)
+    for each in (column, pa.chunked_array([column[:1], column[1:]])):
+        parts, bad = read_maps(each, operator="CastMap")
+        assert maps_of(parts) == [[("id", 7.0), ("x", 0.5)]]
+        assert bad is not None
+        assert bad.number == 1
+        with pytest.raises(
+            OverflowError, match=r"^CastMap: map 1: key 'id': value .* no exact float64"
+        ):
+            raise bad.error
+    with pytest.raises(OverflowError) as of_dicts:
+        MapBatch.from_dicts(rows)
+    with pytest.raises(OverflowError) as of_structs:
+        MapBatch.from_arrow(column)
+    assert str(of_structs.value) == str(of_dicts.value)
+
+
+def test_a_null_map_before_a_bad_number_wins() -> None:
+    column = pa.array([{"a": 1.5, "b": 0}, None, {"a": None, "b": 2**53 + 1}])
+    with pytest.raises(ValueError, match=r"^MapBatch: map 1 is null"):
+        read_column(column)
+    with pytest.raises(OverflowError, match=r"^MapBatch: map 2: key 'b'"):
+        read_column(column, null_map="empty")
+
+
+@pytest.mark.parametrize("beside", [pa.int64(), pa.float64()])
+def test_numbers_of_a_struct_beyond_int64_are_named(beside: Any) -> None:
+    big = INT64_MAX + 1
+    fields = [pa.array([1, 2], beside), pa.array([3, big], pa.uint64())]
+    column = pa.StructArray.from_arrays(fields, ["a", "b"])
+    with pytest.raises(
+        OverflowError, match=rf"^MapBatch: map 1: key 'b': value {big} does not fit"
+    ):
+        read_column(column)
+
+
+def test_decimals_in_structs() -> None:
+    kind = pa.decimal128(10, 2)
+    column = pa.array(
+        [{"a": 1, "b": Decimal("0.50")}, {"a": 2, "b": Decimal("0.10")}],
+        pa.struct([("a", pa.int32()), ("b", kind)]),
+    )
+    assert maps_of(read_column(column[:1])) == [[("a", 1.0), ("b", 0.5)]]
+    with pytest.raises(OverflowError, match=r"^MapBatch: map 1: key 'b': value Decimal\('0.10'\)"):
+        read_column(column)
+
+
+@pytest.mark.parametrize("words", [pa.string(), pa.string_view(), pa.dictionary("int8", "utf8")])
+def test_text_in_structs(words: Any) -> None:
+    fields = [pa.array(["x", None, "é"]).cast(words), pa.array([None, "y", "zz"])]
+    column = pa.StructArray.from_arrays(fields, ["a", "b"])
+    parts = read_column(column)
+    assert maps_of(parts) == [[("a", "x")], [("b", "y")], [("a", "é"), ("b", "zz")]]
+    mixed = pa.StructArray.from_arrays([fields[0], pa.array([1, None, None])], ["a", "b"])
+    with pytest.raises(
+        TypeError, match=r"^MapBatch: key 'a' .* text, key 'b' numbers; a batch holds"
+    ):
+        read_column(mixed)
+
+
+def test_structs_that_hold_other_things() -> None:
+    for field, shown in ((pa.array([[1]]), "list"), (pa.array([{"x": 1}]), "struct")):
+        column = pa.StructArray.from_arrays([field], ["a"])
+        with pytest.raises(TypeError, match=f"^MapBatch: key 'a' of the struct .* not {shown}"):
+            read_column(column)
+    with pytest.raises(ValueError, match=r'null_value must be "error" or "skip" for .* structs'):
+        read_column(pa.array([{"a": None}]), null_value=0)
+
+
+def test_corrupt_structs_are_value_errors() -> None:
+    codes = pa.DictionaryArray.from_arrays(
+        pa.array([0, 9], pa.uint32()), pa.array(["a"]), safe=False
+    )
+    ends = np.array([0, 1, 2], np.int32)
+    text = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(ends), pa.py_buffer(b"ab")])
+    for field in (codes, text):
+        ends[2] = 2
+        column = pa.StructArray.from_arrays([field], ["a"])
+        ends[2] = 10**9
+        with pytest.raises(ValueError, match=r"^MapBatch: the Arrow column (is corrupt|points)"):
+            read_column(column)
+
+
+def test_two_fields_of_one_name_are_a_repeated_key() -> None:
+    column = pa.StructArray.from_arrays([pa.array([1, 1]), pa.array([None, 2])], ["a", "a"])
+    operator = DictVectorizer(string_vocabulary=["a"])
+    assert operator(column[:1]).tolist() == [[1]]
+    with pytest.raises(DuplicateKeyError, match="map 1: key 'a' is repeated"):
+        operator(column)
+
+
+numbers_or_null = st.none() | st.integers(-(2**53), 2**53)
+
+
+@given(
+    st.lists(
+        st.none() | st.fixed_dictionaries({"a": numbers_or_null, "b": st.none() | st.floats()})
+    )
+)
+def test_any_structs_are_read_as_dicts_without_nulls(rows: list[Any]) -> None:
+    kind = pa.struct([("a", pa.int64()), ("b", pa.float64())])
+    column = pa.array(rows, kind)
+    cells = [[(key, (row or {}).get(key)) for key in "ab"] for row in rows]
+    plain = [{key: value for key, value in row if value is not None} for row in cells]
+    batch = MapBatch.from_arrow(column, null_map="empty")
+    expected = MapBatch.from_dicts(plain, key_type="string")
+    assert repr(batch.to_dicts()) == repr(expected.to_dicts())
+    assert batch.values.dtype == expected.values.dtype
 
 
 # -- text keys ----------------------------------------------------------------------------------
@@ -947,7 +1277,7 @@ def test_duckdb() -> None:
         check_rows(relation.select("m"))
         integers = read_column(connection.sql("select map {1: 2, 3: 4} as m"))
         assert maps_of(integers) == [[(1, 2), (3, 4)]]
-        with pytest.raises(TypeError, match=r"table\['i'\] \(columns: 'i', 'm'\)"):
+        with pytest.raises(TypeError, match=r"table\['m'\] \(columns: 'i', 'm'\)"):
             read_column(relation)
         with pytest.raises(TypeError, match="does not hold maps"):
             read_column(relation.select("i"))
