@@ -1,0 +1,676 @@
+"""Read records (maps of numbers, text, lists of text and None) from compiled code.
+
+A record becomes the columns and values of its row, by scikit-learn's rule: a number stands in the
+column of its key, a text in the column of the name ``key=text``. The walk of `dictwalk` and what
+keeps it safe, with more kinds of value, and these look-ups:
+
+* ``words[key]`` is the column of a number;
+* ``categories[key][text]`` is the column of a text; where it is not known yet, the name is made,
+  looked up among the words and kept there;
+* a memo from (address of the key, address of the text) to column, which lives as long as one call:
+  afterwards an address may be another object's. 9 ns an entry, where the look-ups take 30.
+
+Names are learned in the order in which scikit-learn learns them, and only for entries that are
+taken, so that a record that ends the walk leaves no name that another reader would not learn.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import binding, ir  # type: ignore[import-untyped]
+from numba import types
+from numba.extending import overload
+
+from nbmapops._jit import kernel
+from nbmapops._reading.dictwalk import (
+    _ADDRESSES,
+    _BOOL,
+    _FLOAT,
+    _FLOAT32,
+    _FLOAT64,
+    _FLOAT_AT,
+    _GO,
+    _INT,
+    _LIST,
+    _NEXT,
+    _STR,
+    _TUPLE,
+    _TYPE_COUNT,
+    _WORD,
+    DONE,
+    FULL,
+    STOP,
+    _c_function,
+    _cells,
+    _clear_error,
+    _complete,
+    _count,
+    _dict_get,
+    _dict_set,
+    _dict_size,
+    _double_at,
+    _error,
+    _helper,
+    _int_at,
+    _int_new,
+    _is,
+    _is_int,
+    _learn,
+    _list_item,
+    _list_size,
+    _note,
+    _notes,
+    _overflowed,
+    _reader,
+    _release,
+    _set_word,
+    _single_at,
+    _store,
+    _tuple_item,
+    _tuple_size,
+    _type_of,
+    _word_at,
+)
+from nbmapops._reading.dictwalk import available as _dicts_can_be_read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nbmapops._reading.scalars import Array
+
+__all__ = ["DONE", "FULL", "STOP", "Walk", "arrange", "available"]
+
+IGNORE, REFUSE, LEARN = 0, 1, 2
+"""What becomes of an unknown name: the entry is left out, ends the walk, or the name is learned."""
+
+_TYPES = (
+    type(None), set, frozenset, np.str_, np.bool_,
+    np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+)  # fmt: skip
+_NONE, _SET, _FROZENSET, _NUMPY_STR, _NUMPY_BOOL, _INT8 = range(_TYPE_COUNT, _TYPE_COUNT + 6)
+_INT16, _INT32, _INT64, _UINT8, _UINT16, _UINT32, _UINT64 = range(_INT8 + 1, _INT8 + 8)
+# After the addresses of types stand those of objects, and then numbers.
+_WORDS, _CATEGORIES, _SPARE, _SEPARATOR = range(_UINT64 + 1, _UINT64 + 5)
+_UNKNOWN, _NONE_AS, _ROUNDS, _LOW, _HIGH = range(_SEPARATOR + 1, _SEPARATOR + 6)
+_CALL, _MEMO, _SHIFT = range(_HIGH + 1, _HIGH + 4)
+
+# What a look-up gives in place of a column.
+_LEFT_OUT, _STOPPED, _NO_SPARE = -1, -2, -3
+
+_ANY_ROOM = 1 << 62
+_NUMBER_AT = 16  # of the number in a NumPy scalar
+_TABLE_AT, _MASK_AT = 40, 32  # of a set's table, and of the number of its last slot
+
+_concat = _c_function("PyUnicode_Concat", _WORD, _WORD, _WORD)
+_exact_text = _c_function("PyUnicode_FromObject", _WORD, _WORD)
+_text_of = _c_function("PyObject_Str", _WORD, _WORD)
+
+_int8_at, _uint8_at = (_reader(kind, ir.IntType(8)) for kind in (types.int8, types.uint8))
+_int16_at, _uint16_at = (_reader(kind, ir.IntType(16)) for kind in (types.int16, types.uint16))
+_int32_at, _uint32_at = (_reader(kind, ir.IntType(32)) for kind in (types.int32, types.uint32))
+
+
+@_helper
+def _numpy_int(item: Any, kind: Any, known: Any) -> Any:
+    """Return whether a value is an integer of NumPy that int64 holds, and that integer."""
+    at = item + _NUMBER_AT
+    if _is(kind, known, _INT64):
+        return True, _word_at(at)
+    if _is(kind, known, _INT32):
+        return True, np.int64(_int32_at(at))
+    if _is(kind, known, _UINT8) or _is(kind, known, _NUMPY_BOOL):
+        return True, np.int64(_uint8_at(at))
+    if _is(kind, known, _INT16):
+        return True, np.int64(_int16_at(at))
+    if _is(kind, known, _INT8):
+        return True, np.int64(_int8_at(at))
+    if _is(kind, known, _UINT32):
+        return True, np.int64(_uint32_at(at))
+    if _is(kind, known, _UINT16):
+        return True, np.int64(_uint16_at(at))
+    number = np.int64(0)
+    if _is(kind, known, _UINT64):
+        number = _word_at(at)
+        return number >= 0, number
+    return False, number
+
+
+def _number(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:
+    """Store the number at address `item` as ``values[j]``; False if it is not taken."""
+    raise NotImplementedError
+
+
+@overload(_number)
+def _overload_number(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:  # noqa: ARG001
+    return _number_as_float if values.dtype == types.float64 else _number_as_int
+
+
+def _number_as_float(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:
+    if _store(item, cells, known, values, j):
+        return True
+    kind = _type_of(item)
+    if _is(kind, known, _NONE):
+        none = _word_at(known + 8 * _NONE_AS)
+        values[j] = np.nan if none > 0 else 0.0
+        return none >= 0
+    taken, number = _numpy_int(item, kind, known)
+    if _is_int(item, known):
+        number = _int_at(item, cells)
+        taken = not _overflowed(cells)
+    value = np.float64(number)
+    if not taken or (
+        _word_at(known + 8 * _ROUNDS) == 0
+        and not -(2**53) <= number <= 2**53
+        and (value >= 2.0**63 or np.int64(value) != number)
+    ):
+        return False
+    values[j] = value
+    return True
+
+
+def _number_as_int(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:
+    number = np.int64(0)
+    if _store(item, cells, known, values, j):
+        number = values[j]
+    else:
+        kind = _type_of(item)
+        taken, number = _numpy_int(item, kind, known)
+        if not taken:
+            value = np.nan
+            if _is(kind, known, _FLOAT) or _is(kind, known, _FLOAT64):
+                value = _double_at(item + _FLOAT_AT)
+            elif _is(kind, known, _FLOAT32):
+                value = np.float64(_single_at(item + _FLOAT_AT))
+            if not -(2.0**63) <= value < 2.0**63:
+                return False
+            number = np.int64(value)
+        values[j] = number
+    return _word_at(known + 8 * _LOW) <= number <= _word_at(known + 8 * _HIGH)
+
+
+@_helper
+def _column_at(found: Any, cells: Any, known: Any) -> Any:
+    """Return the column that is the value of a word."""
+    if not _is(_type_of(found), known, _INT):
+        return _STOPPED
+    column = _int_at(found, cells)
+    if _overflowed(cells) or not 0 <= column < _dict_size(_word_at(known + 8 * _WORDS)):
+        return _STOPPED
+    return column
+
+
+@_helper
+def _of_name(name: Any, cells: Any, known: Any) -> Any:
+    """Return the column of a name, which is looked up or learned."""
+    words = _word_at(known + 8 * _WORDS)
+    found = _dict_get(words, name)
+    if found != 0:
+        return _column_at(found, cells, known)
+    if _error() != 0:
+        _clear_error()
+        return _STOPPED
+    unknown = _word_at(known + 8 * _UNKNOWN)
+    if unknown == LEARN:
+        return _learn(words, name)
+    return _LEFT_OUT if unknown == IGNORE else _STOPPED
+
+
+@_helper
+def _name_of(key: Any, text: Any, known: Any) -> Any:
+    """Return a new reference to the name ``key=text``, or 0."""
+    separator = _word_at(known + 8 * _SEPARATOR)
+    if _is(_type_of(key), known, _STR):
+        front = _concat(key, separator)
+    else:
+        digits = _text_of(key)
+        front = _concat(digits, separator) if digits != 0 else digits
+        if digits != 0:
+            _release(digits)
+    name = _concat(front, text) if front != 0 else front
+    if front != 0:
+        _release(front)
+    return name
+
+
+@_helper
+def _texts_of(key: Any, known: Any) -> Any:
+    """Return the dict of the columns of this key's texts, 0 where there is none, or `_NO_SPARE`."""
+    categories = _word_at(known + 8 * _CATEGORIES)
+    inner = _dict_get(categories, key)
+    if inner == 0 and _error() == 0:
+        # To make a dict may start the garbage collector, which runs any code.
+        spare, used = _word_at(known + 8 * _SPARE), _dict_size(categories)
+        if used >= _list_size(spare):
+            return _NO_SPARE
+        inner = _list_item(spare, used)
+        if _dict_set(categories, key, inner) != 0:
+            inner = 0
+    if inner == 0:
+        _clear_error()
+    return inner
+
+
+@_helper
+def _keep(texts: Any, text: Any, column: Any, known: Any) -> Any:
+    """Keep the column of a text for the next time; a failure costs nothing but that."""
+    if column < 0 and _dict_size(texts) > _dict_size(_word_at(known + 8 * _WORDS)):
+        return  # texts that are unknown and ever new would pile up
+    number = _int_new(column)
+    if number == 0 or _dict_set(texts, text, number) != 0:
+        _clear_error()
+    if number != 0:
+        _release(number)
+
+
+@_helper
+def _of_text(key: Any, text: Any, cells: Any, known: Any) -> Any:
+    """Return the column of a text, an exact str."""
+    texts = _texts_of(key, known)
+    if texts <= 0:
+        return _NO_SPARE if texts < 0 else _STOPPED
+    found = _dict_get(texts, text)
+    if found != 0:
+        column = _int_at(found, cells)
+        if column >= 0:
+            return column
+        return _LEFT_OUT if _word_at(known + 8 * _UNKNOWN) == IGNORE else _STOPPED
+    name = _name_of(key, text, known) if _error() == 0 else 0
+    if name == 0:
+        _clear_error()
+        return _STOPPED
+    column = _of_name(name, cells, known)
+    _release(name)
+    if column >= _LEFT_OUT:
+        _keep(texts, text, column, known)
+    return column
+
+
+@_helper
+def _look_up(key: Any, text: Any, cells: Any, known: Any) -> Any:
+    """Return the column of a number (`text` is 0) or a text under a key."""
+    kind = _type_of(key)
+    if not _is(kind, known, _STR) and not _is(kind, known, _INT):
+        # True and 1 are the same key of a dict, and not the same in a name.
+        return _of_name(key, cells, known) if text == 0 and _is(kind, known, _BOOL) else _STOPPED
+    if text == 0:
+        return _of_name(key, cells, known)
+    if _is(_type_of(text), known, _STR):
+        return _of_text(key, text, cells, known)
+    exact = _exact_text(text)
+    if exact == 0:
+        _clear_error()
+        return _STOPPED
+    column = _of_text(key, exact, cells, known)
+    _release(exact)
+    return column
+
+
+@_helper
+def _column(key: Any, text: Any, cells: Any, known: Any, call: Any, memo: Any, shift: Any) -> Any:
+    """Return the column of a number or a text under a key, from the memo if it is there."""
+    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    mixed += np.uint64(text) * np.uint64(0xC2B2AE3D27D4EB4F)
+    slot = memo + (np.int64(mixed >> shift) << 5)
+    if _word_at(slot) == key and _word_at(slot + 8) == text and _word_at(slot + 24) == call:
+        return _word_at(slot + 16)
+    column = _look_up(key, text, cells, known)
+    if column >= _LEFT_OUT:
+        _set_word(slot, key)
+        _set_word(slot + 8, text)
+        _set_word(slot + 16, column)
+        _set_word(slot + 24, call)
+    return column
+
+
+@_helper
+def _is_text(item: Any, known: Any) -> Any:
+    kind = _type_of(item)
+    return _is(kind, known, _STR) or _is(kind, known, _NUMPY_STR)
+
+
+@_helper
+def _slots(item: Any, known: Any) -> Any:
+    """Return the length of a list or tuple, the size of a set's table, -1 for anything else."""
+    kind = _type_of(item)
+    if _is(kind, known, _LIST):
+        return _list_size(item)
+    if _is(kind, known, _TUPLE):
+        return _tuple_size(item)
+    if _is(kind, known, _SET) or _is(kind, known, _FROZENSET):
+        return _word_at(item + _MASK_AT) + 1
+    return -1
+
+
+@_helper
+def _slot(item: Any, kind: Any, i: Any, known: Any) -> Any:
+    """Return the address of an item, 0 for a slot of a set without one."""
+    if _is(kind, known, _LIST):
+        return _list_item(item, i)
+    if _is(kind, known, _TUPLE):
+        return _tuple_item(item, i)
+    entry = _word_at(item + _TABLE_AT) + 16 * i
+    # A removed item has left a hash that no object has.
+    return _word_at(entry) if _word_at(entry + 8) != -1 else 0
+
+
+@_helper
+def _several(
+    key: Any, item: Any, cells: Any, known: Any, call: Any, memo: Any, shift: Any, columns: Any,
+    values: Any, j: Any,
+) -> Any:  # fmt: skip
+    """Read a list, tuple or set of text as entries; where they end, or why they are not taken."""
+    slots = _slots(item, known)
+    if slots < 0:
+        return _STOPPED
+    kind = _type_of(item)
+    for i in range(slots):
+        text = _slot(item, kind, i, known)
+        if text == 0:
+            continue
+        if not _is_text(text, known):
+            return _STOPPED
+        if j >= len(columns):
+            return _NO_SPARE
+        column = _column(key, text, cells, known, call, memo, shift)
+        if column >= 0:
+            columns[j] = column
+            values[j] = 1
+            j += 1
+        elif column != _LEFT_OUT:
+            return column
+    return j
+
+
+@partial(kernel, nogil=False)  # the GIL is held
+def _walk(
+    maps: int, first: int, known: int, columns: Any, values: Any, offsets: Any
+) -> tuple[int, int]:
+    """Read records; see `Walk.read`."""
+    stop = _count(maps, known)
+    if first < 0 or stop < 0:
+        return 0, STOP
+    cells, notes = _cells(), _notes()
+    call = _word_at(known + 8 * _CALL)
+    memo, shift = _word_at(known + 8 * _MEMO), np.uint64(_word_at(known + 8 * _SHIFT))
+    _set_word(cells + _NEXT, first)
+    ends = np.zeros(len(offsets), np.int64)  # of the maps' own entries, which may be left out
+    entry, j, done, reason = 0, 0, 0, _GO
+    while reason == _GO:
+        n, reason = _note(maps, first, stop, _ANY_ROOM, known, cells, notes, ends)
+        for note in range(notes, notes + 16 * n, 16):
+            while ends[done + 1] <= entry:
+                done += 1
+                offsets[done] = j
+            if j >= len(columns):
+                return done, FULL
+            key, value = _word_at(note), _word_at(note + 8)
+            if _is_text(value, known):
+                values[j] = 1
+                column = _column(key, value, cells, known, call, memo, shift)
+            elif _number(value, cells, known, values, j):
+                column = _column(key, 0, cells, known, call, memo, shift)
+            else:
+                column = _several(key, value, cells, known, call, memo, shift, columns, values, j)
+                if column >= 0:
+                    j, entry = column, entry + 1
+                    continue
+            if column >= 0:
+                columns[j] = column
+                j += 1
+            elif column != _LEFT_OUT:
+                return done, FULL if column == _NO_SPARE else STOP
+            entry += 1
+    while done < _complete(cells, first):
+        done += 1
+        offsets[done] = j
+    return done, reason
+
+
+class Walk:
+    """The compiled walk over the records of one call of the estimator.
+
+    Use it only if `available` is true.
+
+    Parameters
+    ----------
+    words : dict
+        The column of each name: an exact dict whose keys are exact str, int and bool.
+    separator : str
+        An exact str, between key and text in a name.
+    unknown : {`IGNORE`, `REFUSE`, `LEARN`}
+        What becomes of a name that is not among the words; a name that is learned gets
+        ``len(words)``.
+    none : float or None
+        What a None becomes, NaN or 0; None ends the walk.
+    rounds : bool
+        Whether an int is taken that float64 does not hold, where values are float64.
+    low, high : int
+        The least and the largest integer that is taken, where values are int64.
+    """
+
+    def __init__(
+        self,
+        words: dict[Any, int],
+        separator: str,
+        unknown: int,
+        none: float | None,
+        rounds: bool,
+        low: int,
+        high: int,
+    ) -> None:
+        self._words = words
+        self._separator = separator
+        self._categories: dict[Any, dict[str, int]] = {}
+        self._spare: list[dict[str, int]] = []
+        self._memo = np.zeros(0, np.int64)
+        none_as = -1 if none is None else int(none != 0)
+        objects = words, self._categories, self._spare, separator
+        options = unknown, none_as, rounds, low, high
+        self._context = np.array(
+            [*_ADDRESSES, *map(id, (*_TYPES, *objects)), *options, 0, 0, 0], np.int64
+        )
+
+    def read(
+        self, maps: Sequence[Any], first: int, columns: Array, values: Array, offsets: Array
+    ) -> tuple[int, int]:
+        """Read ``maps[first]``, ``maps[first + 1]``, ... into arrays, as far as that goes.
+
+        Parameters
+        ----------
+        maps : list or tuple
+            Exactly a list or a tuple. Taken out of it are exact dict, Counter and defaultdict
+            objects with exact str or int keys (bool for numbers) and values that are numbers of
+            Python or NumPy, text, None, or exact lists, tuples and sets of text.
+        first : int
+            Number of the map to begin with, not negative.
+        columns : int32 array
+            Receives the columns.
+        values : float64 or int64 array of the same length
+            Receives the values, 1 for a text.
+        offsets : int64 array
+            ``offsets[i + 1]`` becomes the end of the i-th map read.
+
+        Returns
+        -------
+        count : int
+            How many maps were read completely.
+        reason : int
+            `DONE`: there are no more maps. `FULL`: there is no room for the next map; call again
+            with more, or, if maps were read, with the same. `STOP`: the next map is, or holds,
+            something that plain Python must look at.
+        """
+        while len(self._spare) < 2 * len(self._categories) + 8:
+            self._spare.append({})
+        self._reserve_memo()
+        self._context[_CALL] += 1
+        return _walk(id(maps), first, self._context.ctypes.data, columns, values, offsets)
+
+    def _reserve_memo(self) -> None:
+        # With eight slots a word few words share a slot; 2**14 slots are 512 KiB.
+        bits = min(max((8 * len(self._words)).bit_length(), 10), 14)
+        if self._memo.size < 4 << bits:
+            self._memo = np.zeros(4 << bits, np.int64)
+            self._context[_MEMO] = self._memo.ctypes.data
+            self._context[_SHIFT] = 64 - bits
+
+
+_RANKED = 64
+_STABLE = 16
+
+
+@kernel
+def _arrange(columns: Any, values: Any, offsets: Any, first: int, last: int, column_of: Any) -> int:
+    """Sort rows in place; see `arrange`."""
+    local, held = np.empty(_RANKED, columns.dtype), np.empty(_RANKED, values.dtype)
+    unsorted = 0
+    for row in range(first, last):
+        lo, hi = offsets[row], offsets[row + 1]
+        if not 0 <= lo <= hi <= min(len(columns), len(values)):
+            return -1
+        at, n = np.uint64(lo), hi - lo
+        descents, before = 0, np.int64(-1)
+        for i in range(np.uint64(n)):
+            column = np.int64(columns[at + i])
+            if len(column_of) > 0:
+                if not 0 <= column < len(column_of):
+                    return -1
+                column = np.int64(column_of[column])
+                columns[at + i] = column
+            descents += int(column < before)
+            before = column
+        if descents == 0:
+            continue
+        if n > _RANKED:
+            unsorted += 1
+            continue
+        for i in range(np.uint64(n)):
+            local[i] = columns[at + i]
+            held[i] = values[at + i]
+        repeated = False
+        for i in range(np.uint64(n)):
+            column, place = local[i], np.int32(0)
+            for k in range(i):
+                place += local[k] <= column
+            for k in range(i + np.uint64(1), np.uint64(n)):
+                place += local[k] < column
+            columns[at + np.uint64(place)] = column
+            values[at + np.uint64(place)] = held[i]
+        if n > _STABLE:
+            for i in range(np.uint64(1), np.uint64(n)):
+                repeated |= columns[at + i - np.uint64(1)] == columns[at + i]
+        if repeated:
+            unsorted += 1
+            for i in range(np.uint64(n)):
+                columns[at + i] = local[i]
+                values[at + i] = held[i]
+    return unsorted
+
+
+def arrange(
+    columns: Array, values: Array, offsets: Array, first: int, last: int, column_of: Array
+) -> bool:
+    """Put the entries of rows in the order of their columns, in place.
+
+    Parameters
+    ----------
+    columns : int32 array
+        The column of each entry, or a code for it.
+    values : array
+        The values.
+    offsets : int64 array
+        Row i is the entries ``offsets[i] .. offsets[i + 1] - 1``.
+    first, last : int
+        The rows, without the last.
+    column_of : int32 array
+        The column of each code; empty: these are columns already.
+
+    Returns
+    -------
+    bool
+        Whether all of these rows are sorted now. Not sorted are rows of more than 64 entries, and
+        those of more than 16 with a column twice: SciPy's sort shuffles these, and who compares
+        with it must use it.
+
+    Raises
+    ------
+    RuntimeError
+        An offset or a code that is none.
+    """
+    kind = {4: np.int32, 8: np.int64}.get(values.itemsize)
+    if kind is None:  # rare enough to need no kernel
+        if len(column_of):
+            part = columns[offsets[first] : offsets[last]]
+            part[:] = column_of[part]
+        return False
+    unsorted = _arrange(columns, values.view(kind), offsets, first, last, column_of)
+    if unsorted < 0:
+        raise RuntimeError("rows changed while they were sorted")
+    return unsorted == 0
+
+
+@cache
+def available() -> bool:
+    """Tell whether `Walk` can be used in this process; tested once.
+
+    Returns
+    -------
+    bool
+        False where `dictwalk.available` is, or after a surprise in the layout of objects.
+    """
+    return _dicts_can_be_read() and _layout_holds() and _answers_hold()
+
+
+def _layout_holds() -> bool:
+    """Check the offsets that the kernels read at."""
+    numbers = (np.int8(-3), np.int16(-3), np.int32(-3), np.int64(-3), np.uint8(3), np.uint16(3))
+    kinds = {"i": "c_int", "u": "c_uint", "b": "c_uint"}
+    texts = {f"t{n}" for n in range(5)}
+    table = _read(ctypes.c_ssize_t, texts, _TABLE_AT)
+    size = _read(ctypes.c_ssize_t, texts, _MASK_AT) + 1
+    if not (set.__basicsize__ == frozenset.__basicsize__ == 200 and size in (16, 32)):
+        return False
+    slots = [ctypes.c_ssize_t.from_address(table + 8 * n).value for n in range(2 * size)]
+    found = {slots[n] for n in range(0, 2 * size, 2)} - {0}
+    return (
+        found == set(map(id, texts))
+        and all(
+            _read(getattr(ctypes, f"{kinds[each.dtype.kind]}{8 * each.itemsize}"), each, _NUMBER_AT)
+            == each
+            for each in (*numbers, np.uint32(3), np.uint64(3), np.True_)
+        )
+        and all(
+            binding.address_of_symbol(name)
+            for name in ("PyUnicode_Concat", "PyUnicode_FromObject", "PyObject_Str")
+        )
+    )
+
+
+def _read(kind: Any, item: Any, offset: int) -> Any:
+    return kind.from_address(id(item) + offset).value
+
+
+def _answers_hold() -> bool:
+    """Walk a record whose answer is known."""
+    texts = {"p", "q"}
+    texts.discard("p")
+    record = {
+        "a": 2.5, "b": "x", "c": ("y", "x"), "d": texts, "e": None, 7: "x", True: np.int8(-3),
+        "f": np.uint32(2**32 - 1), "g": np.str_("z"), "b=x": True,
+    }  # fmt: skip
+    words: dict[Any, int] = {"a": 0}
+    columns, values, offsets = np.zeros(16, np.int32), np.zeros(16), np.zeros(3, np.int64)
+    walk = Walk(words, "=", LEARN, float("nan"), False, 0, 0)
+    holds = walk.read([record, {"a": b""}], 0, columns, values, offsets) == (1, STOP)
+    names = ["a", "b=x", "c=y", "c=x", "d=q", "e", "7=x", True, "f", "g=z"]
+    expected = [2.5, 1, 1, 1, 1, 0, 1, -3, 2**32 - 1, 1, 1]
+    return (
+        holds
+        and list(words) == names
+        and offsets[1] == 11
+        and columns[:11].tolist() == [*range(10), 1]
+        and np.nan_to_num(values[:11]).tolist() == expected
+    )
