@@ -7,6 +7,7 @@ The map of the package, in reading order; a module imports only modules above it
 
 ``errors``              exceptions and how values are shown in messages
 ``_constants``          what modules with and without Numba share
+``_load``               how the kernels are imported, whatever breaks in
 ``_jit``                how functions are compiled and cached
 ``kernels.index``       compiled: the index of a vocabulary, built and looked up
 ``kernels.order``       compiled: entries in order by rank, bitmap or radix

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -223,6 +224,33 @@ def test_a_package_without_source_files(tmp_path: Path, kind: str) -> None:
     site = tmp_path / ("all.zip" if kind == "zip" else "site")
     result = run(LEARN + BATCH, PYTHONPATH=str(site), HOME=str(tmp_path), NUMBA_CACHE_DIR=None)
     assert right(result), result.stderr
+
+
+LOGGED = (
+    "import logging\nlogging.basicConfig(level=logging.INFO, format='%(levelname)s %(message)s')\n"
+)
+
+
+@compiled
+def test_the_log_says_what_is_compiled_and_what_cannot_be_kept(tmp_path: Path) -> None:
+    cold, warm = (run(LOGGED + LEARN, NUMBA_CACHE_DIR=str(tmp_path)).stderr for _ in range(2))
+    began, ended = cold.splitlines()  # not a line for each of the kernels that it calls
+    assert began == "INFO compiling kernels.distinct.distinct, which no cache holds"
+    assert re.fullmatch(r"INFO compiled kernels.distinct.distinct in \d+\.\d s", ended)
+    assert warm == ""
+
+    nowhere = "import numba.core.caching\nnumba.core.caching.CacheImpl._locator_classes = []\n"
+    lines = run(LOGGED + nowhere + LEARN.replace("stats = ", "raise SystemExit\n")).stderr
+    assert [line for line in lines.splitlines() if "WARNING" in line] == [
+        next(line for line in lines.splitlines() if "cannot be kept" in line)
+    ]
+    assert "NUMBA_CACHE_DIR can name a folder for it" in lines
+
+    (tmp_path / "full").mkdir()
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n" + LEARN
+    quiet = run(code, NUMBA_CACHE_DIR=str(tmp_path / "full")).stderr  # no logging set up
+    assert len(quiet.splitlines()) == 1
+    assert "compiled code cannot be kept" in quiet
 
 
 # ------------------------------------------------------------------------------- limits

@@ -1,0 +1,110 @@
+"""How the compiled kernels are loaded: nothing breaks the import of Numba off half-way.
+
+Signal handlers run in the main thread only, and what they raise comes out wherever that thread is.
+Numba survives this neither in its import nor everywhere in its compiler, so both run in a thread
+of their own while the main thread waits: there the exception comes out at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from importlib import import_module
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+__all__ = ["forget_half_imported", "is_foreign", "load_kernels", "undisturbed"]
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+# Whose frames stand in the traceback of an error of Numba's, or of reading its files.
+_KNOWN = {*sys.stdlib_module_names, "llvmlite", "nbmapops", "numba", "numpy"}
+_loaded: list[ModuleType] = []
+
+
+def load_kernels() -> ModuleType:
+    """Import `nbmapops.kernels`, and with it Numba.
+
+    An exception that a signal handler raises meanwhile comes out, and the import goes on without
+    it: the next call finds it done, or waits for its end.
+
+    Returns
+    -------
+    module
+        `nbmapops.kernels`.
+
+    Raises
+    ------
+    ImportError
+        In a subinterpreter, or when Numba cannot be imported; another call tries again.
+    """
+    if not _loaded:
+        _loaded.append(undisturbed(import_module, "nbmapops.kernels"))
+    return _loaded[0]
+
+
+def forget_half_imported() -> None:
+    """Make the next import of Numba a whole one, after one that was broken off.
+
+    Python forgets a package whose import failed but not its modules, which then are never set as
+    attributes of the new package: "module 'numba' has no attribute 'core'".
+    """
+    for package in ("llvmlite", "numba"):
+        if package not in sys.modules:
+            for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
+                del sys.modules[name]
+
+
+def undisturbed(
+    function: Callable[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs
+) -> _Result:
+    """Call a function where no signal handler can raise; it ends even if the caller does not wait.
+
+    Parameters
+    ----------
+    function : callable
+        What is called; an exception that it raises comes out.
+    *args, **kwargs
+        Its arguments.
+
+    Returns
+    -------
+    object
+        Its result.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*args, **kwargs)
+    results: list[_Result] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(function(*args, **kwargs))
+        except BaseException as raised:  # noqa: BLE001 (raised again by the thread that waits)
+            errors.append(raised)
+
+    thread = threading.Thread(target=work, name="nbmapops")
+    try:
+        thread.start()
+    except RuntimeError as error:  # there is no thread to be had
+        if thread.ident is not None or is_foreign(error):
+            raise
+        return function(*args, **kwargs)
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def is_foreign(error: BaseException) -> bool:
+    """Tell whether code of somebody else had a part in an error, as a signal handler has."""
+    step = error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in _KNOWN:
+            return True
+        step = step.tb_next
+    return False

@@ -1,0 +1,155 @@
+"""What breaks in on the import of Numba and on compilation comes out, and breaks nothing."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..conftest import WITHOUT_JIT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+compiled_only = pytest.mark.skipif(WITHOUT_JIT, reason="nothing is compiled in this run")
+long = pytest.mark.thorough
+
+
+def run(code: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+BROKEN_OFF = """
+import importlib.abc, sys
+
+class Bell(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Bell())
+try:
+    {call}
+except KeyboardInterrupt:
+    print("interrupted", end=" ")
+from nbmapops._load import load_kernels
+import numpy as np
+kernels = load_kernels()
+assert load_kernels() is kernels
+print(kernels.distinct(np.array([7, 5, 7]), 1).tolist())
+"""
+
+
+@compiled_only
+@pytest.mark.parametrize(
+    "module",
+    [
+        "numba.core.typing",
+        pytest.param("llvmlite.binding", marks=long),
+        pytest.param("numba.core.registry", marks=long),
+        pytest.param("numba.np.ufunc", marks=long),
+    ],
+)
+@pytest.mark.parametrize("call", ["import numba", "import nbmapops.kernels"])
+def test_an_import_of_numba_that_was_broken_off_is_made_again(module: str, call: str) -> None:
+    assert run(BROKEN_OFF.format(module=module, call=call)) == "interrupted [7, 5]"
+
+
+TIME_LIMIT = """
+import signal, sys, time
+import numpy as np
+import nbmapops
+
+class TooLong(TimeoutError):  # an OSError, as reading files may raise
+    pass
+
+def ring(*_):
+    raise TooLong
+
+from nbmapops._load import load_kernels
+signal.signal(signal.SIGALRM, ring)
+signal.setitimer(signal.ITIMER_REAL, {seconds})
+try:
+    kernels = load_kernels()
+    keys = np.arange(5)
+    kernels.distinct(keys, 1)
+    time.sleep(20)
+except TooLong:
+    print("interrupted", end=" ")
+kernels = load_kernels()
+found = kernels.distinct(np.array([7, 5, 7]), 1).tolist()
+compiled = len(kernels.distinct.signatures)
+print(found, compiled)
+"""
+
+
+@compiled_only
+@pytest.mark.parametrize(
+    "seconds",
+    [0.07, 0.33, 1.02, *(pytest.param(n / 20, marks=long) for n in range(1, 40))],
+)
+def test_a_time_limit_comes_out_of_the_first_call(seconds: float, tmp_path: Path) -> None:
+    """While Numba is imported, while the kernel is compiled, and after that."""
+    pytest.importorskip("resource")  # SIGALRM
+    for _ in ("cold", "warm"):
+        found = run(TIME_LIMIT.format(seconds=seconds), NUMBA_CACHE_DIR=str(tmp_path))
+        assert found == "interrupted [7, 5] 1"
+
+
+@compiled_only
+def test_errors_of_a_cache_are_told_from_those_of_a_signal_handler() -> None:
+    from nbmapops import _jit
+
+    def handler() -> None:
+        raise TimeoutError
+
+    seen: list[str] = []
+    assert _jit._try(pickle.loads, b"garbage", otherwise=lambda: seen.append("flushed")) is None
+    assert seen == ["flushed"]
+    with pytest.raises(TimeoutError):
+        _jit._try(handler, otherwise=lambda: seen.append("flushed"))
+    assert seen == ["flushed"]
+
+
+def test_what_is_undisturbed_raises_in_the_thread_that_waits() -> None:
+    from nbmapops._load import undisturbed
+
+    def fail(message: str) -> None:
+        raise SystemExit(message)
+
+    assert undisturbed(divmod, 7, 3) == (2, 1)
+    with pytest.raises(SystemExit, match="out"):
+        undisturbed(fail, "out")
+
+
+def test_without_a_thread_to_be_had_the_kernels_are_loaded_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import threading
+
+    from nbmapops._load import undisturbed
+
+    def handler(_: Any) -> None:
+        raise RuntimeError("time is over")
+
+    refuse: dict[str, Any] = {"__name__": "threading"}
+    exec('def start(self): raise RuntimeError("can\'t start new thread")', refuse)
+    monkeypatch.setattr(threading.Thread, "start", refuse["start"])
+    assert undisturbed(divmod, 7, 3) == (2, 1)
+    monkeypatch.setattr(threading.Thread, "start", handler)
+    with pytest.raises(RuntimeError, match="time is over"):
+        undisturbed(divmod, 7, 3)
