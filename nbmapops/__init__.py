@@ -13,6 +13,7 @@ The map of the package, in reading order; a module imports only modules above it
 ``kernels.order``       compiled: entries in order by rank, bitmap or radix
 ``kernels.rows``        compiled: dense and CSR rows, values by ascending key
 ``kernels.distinct``    compiled: the distinct keys of a batch
+``kernels.group``       compiled: a long table's entries by row
 ``kernels``             the public kernels: arrays in, arrays out, a status returned (provisional)
 ``_reading.columns``    columns of other libraries as plain arrays; what marks a missing value
 ``_vocabulary``         words, their columns, and the index that the kernels take
@@ -21,6 +22,7 @@ The map of the package, in reading order; a module imports only modules above it
 ``_reading.scalars``    which scalars are keys and values, and of what kind
 ``_reading.arrow``      Arrow columns
 ``_reading.arrays``     keys, values and offsets as arrays: the only place that validates them
+``_reading.tables``     long tables and columns of lists
 ``_reading.dictwalk``   compiled: dicts are read through CPython's C API
 ``_reading.mappings``   mappings in chunks
 ``_reading.batch``      MapBatch

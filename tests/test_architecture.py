@@ -180,7 +180,8 @@ def test_public_methods_are_pinned() -> None:
         "csr", "from_maps", "index", "inverse", "unknown", "vocabulary",
     }  # fmt: skip
     assert public(nbmapops.MapBatch) == {
-        "from_arrays", "from_arrow", "from_dicts", "keys", "null_maps", "offsets",
+        "from_arrays", "from_arrow", "from_dicts", "from_lists", "from_rows", "keys", "null_maps",
+        "offsets",
         "sum_duplicates", "to_dicts", "values",
     }  # fmt: skip
 

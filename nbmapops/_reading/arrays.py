@@ -97,19 +97,22 @@ def read_arrays(
     """Validate arrays or sequences.
 
     `expected` is the kind of key wanted. Where a map cannot be read, the entries are those of
-    the maps before it, so that a caller can look for an error among those first. With
-    `skip_large`, entries whose key is an integer beyond int64 are left out: it can be no word.
+    the maps before it, so that a caller can look for an error among those first. Values of
+    None are ones. With `skip_large`, entries whose key is an integer beyond int64 are left out:
+    it can be no word.
     """
-    raw_keys = _column(keys, "keys", operator)
-    raw_values = _column(values, "values", operator)
+    raw_keys = column(keys, "keys", operator)
+    # Ids without values: each one counts 1.
+    ones = values is None
+    raw_values = np.ones(len(raw_keys), np.int64) if ones else column(values, "values", operator)
     if len(raw_keys) != len(raw_values):
         raise ValueError(
             f"{operator}: {len(raw_keys)} keys but {len(raw_values)} values; each entry has one "
             "of both"
         )
     starts = _offsets(offsets, len(raw_keys), operator)
-    ready_keys = _typed(raw_keys, "keys", operator)
-    ready_values = _typed(raw_values, "values", operator)
+    ready_keys = typed(raw_keys, "keys", operator)
+    ready_values = typed(raw_values, "values", operator)
     if ready_keys is None and ready_values is not None and skip_large and _is_unsigned(raw_keys):
         kept = raw_keys <= INT64_MAX
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])
@@ -127,7 +130,7 @@ def read_arrays(
     return Entries(ready_keys, ready_values, starts), None
 
 
-def _column(data: Any, what: str, operator: str) -> Any:
+def column(data: Any, what: str, operator: str) -> Any:
     """Return data as a 1-D array, a list of scalars, or an Arrow array as it is."""
     name = f"{operator}: {what}"
     if is_column(data):
@@ -142,7 +145,7 @@ def _column(data: Any, what: str, operator: str) -> Any:
     return list(data)
 
 
-def _typed(data: Any, what: str, operator: str) -> Any:
+def typed(data: Any, what: str, operator: str) -> Any:
     """Return a column of one plain type, made canonical; None where single scalars must say."""
     if isinstance(data, list):
         return _typed_list(data, what, operator)
@@ -157,8 +160,9 @@ def _typed(data: Any, what: str, operator: str) -> Any:
         return _canonical(data, np.int64)
     if what == "values" and kind == "f" and size <= 8:
         return _canonical(data, np.float64 if size == 8 else np.float32)
-    takes = "integers or str" if what == "keys" else "numbers (at most 64 bits) or str"
-    raise TypeError(f"{operator}: {what} are an array of {data.dtype}; {what} are {takes}")
+    must = "integers or str" if what == "keys" else "numbers (at most 64 bits) or str"
+    must = "integers" if what == "rows" else must
+    raise TypeError(f"{operator}: {what} are an array of {data.dtype}; {what} must be {must}")
 
 
 def _is_unsigned(data: object) -> bool:
@@ -172,7 +176,7 @@ def _typed_list(data: list[Any], what: str, operator: str) -> Any:
     if types <= {int}:
         try:
             # An empty list fixes no type: float64 is what values are then.
-            return np.array(data, np.int64 if data or what == "keys" else np.float64)
+            return np.array(data, np.int64 if data or what != "values" else np.float64)
         except OverflowError:
             return None
     if types == {str}:
@@ -257,7 +261,7 @@ def _offsets(offsets: Any, entries: int, operator: str) -> Array:
     """Return a validated copy of offsets."""
     if offsets is None:
         return int_array([0, entries])
-    raw = _column(offsets, "offsets", operator)
+    raw = column(offsets, "offsets", operator)
     if isinstance(raw, np.ndarray) and raw.dtype.kind in "iu":
         if raw.dtype.kind == "u" and len(raw) and int(raw.max()) > INT64_MAX:
             raise ValueError(f"{operator}: offsets must end at {entries}, the number of entries")

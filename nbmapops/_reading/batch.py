@@ -18,6 +18,7 @@ from nbmapops._reading.scalars import (
     type_name,
     without_nulls,
 )
+from nbmapops._reading.tables import read_lists, read_rows
 from nbmapops.errors import DuplicateKeyError, show
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class MapBatch:
     """Many maps as arrays: the layout of an Arrow map column and of CSR.
 
     Map ``i`` is the entries ``offsets[i]:offsets[i + 1]`` of `keys` and `values`. A batch is made
-    by `from_arrays`, `from_dicts` or `from_arrow`, is immutable, and may be shared by threads.
+    by `from_arrays`, `from_dicts`, `from_rows`, `from_lists` or `from_arrow`, is immutable, and
+    may be shared by threads.
 
     Attributes
     ----------
@@ -81,15 +83,16 @@ class MapBatch:
 
     # -------------------------------------------------------------------------- making
     @classmethod
-    def from_arrays(cls, keys: Any, values: Any, offsets: Any = None) -> MapBatch:
+    def from_arrays(cls, keys: Any, values: Any = None, offsets: Any = None) -> MapBatch:
         """Make a batch of arrays or sequences.
 
         Parameters
         ----------
         keys : array_like, shape (nnz,)
             Integers that fit in int64, or str. bool counts as 0 and 1.
-        values : array_like, shape (nnz,)
-            Numbers (float64, float32, float16, bool, integers that fit in int64), or str.
+        values : array_like, shape (nnz,), optional
+            Numbers (float64, float32, float16, bool, integers that fit in int64), or str. By
+            default each is 1: ids without values.
         offsets : array_like of int, shape (B + 1,), optional
             Map ``i`` is the entries ``offsets[i]:offsets[i + 1]``. By default all entries are
             one map.
@@ -114,6 +117,85 @@ class MapBatch:
         [{1: 0.5, 7: 2.0}, {}, {7: 1.0}]
         """
         entries, bad = read_arrays(keys, values, offsets, "MapBatch")
+        if bad is not None:
+            raise bad.error
+        return cls._of(*entries)
+
+    @classmethod
+    def from_rows(
+        cls, rows: Any, keys: Any, values: Any = None, *, n_maps: int | None = None
+    ) -> MapBatch:
+        """Make a batch of a long table, as SQL and data frames have it.
+
+        Parameters
+        ----------
+        rows : array_like of int, shape (nnz,)
+            The number of each entry's map, from 0, in any order. Entries of a map keep their
+            order.
+        keys, values : array_like, shape (nnz,)
+            As for `from_arrays`; without values each is 1.
+        n_maps : int, optional
+            How many maps there are: more than the largest row gives empty maps at the end.
+
+        Returns
+        -------
+        MapBatch
+
+        Raises
+        ------
+        TypeError
+            Rows that are not integers; and as for `from_arrays`.
+        ValueError
+            A negative row, an `n_maps` not above the largest row, missing values, lengths that
+            differ.
+        OverflowError
+            An integer outside int64.
+        MemoryError
+            Row numbers so large that the empty maps between them do not fit into memory.
+
+        Examples
+        --------
+        >>> MapBatch.from_rows([2, 0, 2], ["a", "b", "c"], [0.5, 1.0, 2.0]).to_dicts()
+        [{'b': 1.0}, {}, {'a': 0.5, 'c': 2.0}]
+        """
+        entries, bad = read_rows(rows, keys, values, n_maps, "MapBatch")
+        if bad is not None:
+            raise bad.error
+        return cls._of(*entries)
+
+    @classmethod
+    def from_lists(cls, keys: Any, values: Any = None) -> MapBatch:
+        """Make a batch of two columns of lists: the keys and the values of each map.
+
+        Parameters
+        ----------
+        keys : column of B lists
+            Arrow or polars lists, a list of lists, an object Series or array of lists or arrays,
+            an array of shape (B, n).
+        values : column of B lists, optional
+            Of the same lengths; without values each is 1.
+
+        Returns
+        -------
+        MapBatch
+
+        Raises
+        ------
+        TypeError
+            A column that is not one of lists; and as for `from_arrays`.
+        ValueError
+            Lists of a map that differ in length, missing lists or values.
+        OverflowError
+            An integer outside int64.
+
+        Examples
+        --------
+        >>> MapBatch.from_lists([[1, 7], [], [7]], [[0.5, 2.0], [], [1.0]]).to_dicts()
+        [{1: 0.5, 7: 2.0}, {}, {7: 1.0}]
+        >>> MapBatch.from_lists([["a", "b"], ["c"]]).to_dicts()
+        [{'a': 1, 'b': 1}, {'c': 1}]
+        """
+        entries, bad = read_lists(keys, values, "MapBatch")
         if bad is not None:
             raise bad.error
         return cls._of(*entries)

@@ -44,10 +44,11 @@ def _missing_error(name: str, missing: object) -> ValueError:
 
 def is_column(data: object) -> bool:
     """Tell whether this is an array or a column of some library, not just an iterable."""
-    return any(hasattr(data, f"__{name}__") for name in ("array", *_CAPSULES))
+    exports = any(hasattr(data, f"__{name}__") for name in _EXPORTS)
+    return exports and not isinstance(data, np.generic)
 
 
-_CAPSULES = ("arrow_c_stream", "arrow_c_array")
+_EXPORTS = ("array", "arrow_c_stream", "arrow_c_array")
 
 
 def plain_column(data: object, name: str) -> NDArray[Any] | list[Any]:
@@ -78,7 +79,7 @@ def plain_column(data: object, name: str) -> NDArray[Any] | list[Any]:
         return np.asarray(data.data)
     if isinstance(data, np.ndarray):
         return np.asarray(data)
-    return _of_library(_arrow_inside(data, name), name)
+    return _of_library(arrow_inside(data, name), name)
 
 
 def _of_library(data: Any, name: str) -> NDArray[Any] | list[Any]:
@@ -104,7 +105,7 @@ def _of_library(data: Any, name: str) -> NDArray[Any] | list[Any]:
     return array
 
 
-def _arrow_inside(data: Any, name: str) -> Any:
+def arrow_inside(data: Any, name: str) -> Any:
     """Return the Arrow array that a column holds, decoded, so that it knows its nulls."""
     if hasattr(getattr(data, "dtype", None), "pyarrow_dtype"):  # pandas
         data = getattr(data, "array", data).__arrow_array__()

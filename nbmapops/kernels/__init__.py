@@ -42,6 +42,7 @@ from __future__ import annotations
 
 from nbmapops._constants import FORMAT, HASH, RANGE, TABLE
 from nbmapops.kernels.distinct import distinct as distinct  # of use to this package only
+from nbmapops.kernels.group import group as group  # of use to this package only
 from nbmapops.kernels.index import MISMATCH, NO_FIT, OK, OTHER_FORMAT, lookup
 from nbmapops.kernels.index import build_hash as build_hash
 from nbmapops.kernels.rows import order_dense, vectorize_csr, vectorize_dense
