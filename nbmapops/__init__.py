@@ -39,6 +39,7 @@ The map of the package, in reading order; a module imports only modules above it
 ``_dictvectorizer``     the operator DictVectorizer
 ``__init__``            the public names
 ``onnx.nodes``          ONNX adapter: operators from nodes, and for the reference evaluator
+``onnx.export``         operators as nodes and models
 ``onnx.graph``          a model is cut behind its map operators
 ``onnx.describe``       what a model tells about itself
 ``onnx.linear``         products for linear nodes

@@ -1,4 +1,4 @@
-"""ONNX: operators from nodes, for the reference evaluator, and in front of onnxruntime.
+"""ONNX: operators from nodes and as models, for the reference evaluator, before onnxruntime.
 
 onnxruntime takes one map per run, and from Python only maps of float values. `MapSession` runs
 the map operators at the front of a model here, on a whole batch, and leaves the rest of the model
@@ -14,7 +14,8 @@ array([2.5])
 
 from __future__ import annotations
 
+from nbmapops.onnx.export import to_model, to_node
 from nbmapops.onnx.nodes import from_node, reference_ops
 from nbmapops.onnx.session import MapSession
 
-__all__ = ["MapSession", "from_node", "reference_ops"]
+__all__ = ["MapSession", "from_node", "reference_ops", "to_model", "to_node"]
