@@ -20,11 +20,13 @@ The map of the package, in reading order; a module imports only modules above it
 ``_values``             conversion of values from type to type
 ``_reading``            anything a user passes becomes a MapBatch, or blocks of one:
 ``_reading.scalars``    which scalars are keys and values, and of what kind
+``_reading.arrowlib``   pyarrow, or what to install
 ``_reading.arrow``      Arrow columns
 ``_reading.arrays``     keys, values and offsets as arrays: the only place that validates them
 ``_reading.tables``     long tables and columns of lists
 ``_reading.dictwalk``   compiled: dicts are read through CPython's C API
 ``_reading.mappings``   mappings in chunks
+``_reading.toarrow``    a batch as an Arrow map column
 ``_reading.batch``      MapBatch
 ``_reading.recordwalk`` compiled: records, which hold text too, are read through the same API
 ``_reading.records``    records in rows, as scikit-learn understands them

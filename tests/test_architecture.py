@@ -45,7 +45,7 @@ COMPILED = {
     or name.split(".")[0] == "kernels"
 }
 OPTIONAL = {"scipy", "pandas", "pyarrow", "sklearn", "onnx", "onnxruntime", "dask", "polars"}
-ADAPTERS = {"_reading.arrow", "sklearn", "dask"}
+ADAPTERS = {"_reading.arrowlib", "_reading.arrow", "_reading.toarrow", "sklearn", "dask"}
 ADAPTERS |= {name for name in MODULES if name.split(".")[0] == "onnx"}
 
 
@@ -182,7 +182,7 @@ def test_public_methods_are_pinned() -> None:
     assert public(nbmapops.MapBatch) == {
         "from_arrays", "from_arrow", "from_dicts", "from_lists", "from_rows", "keys", "null_maps",
         "offsets",
-        "sum_duplicates", "to_dicts", "values",
+        "sum_duplicates", "to_arrow", "to_dicts", "values",
     }  # fmt: skip
 
 

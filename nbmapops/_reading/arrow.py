@@ -15,13 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as error:
-    raise ImportError("Arrow columns need pyarrow: pip install 'nbmapops[arrow]'") from error
-
 from nbmapops._constants import INT64_MAX
+from nbmapops._reading.arrowlib import pa, pc
 from nbmapops._reading.scalars import DTYPES, BadMap, exact_value, inexact_error, promote
 from nbmapops._values import cast_array
 from nbmapops.errors import show
@@ -30,12 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbmapops._vocabulary import Vocabulary
-
-if int(pa.__version__.partition(".")[0]) < 18:
-    raise ImportError(
-        f"Arrow columns need pyarrow 18 or later, this is {pa.__version__}: "
-        "pip install -U 'nbmapops[arrow]'"
-    )
 
 __all__ = ["Parts", "Text", "is_column", "read_column", "read_maps"]
 
@@ -56,6 +45,10 @@ class Text:
 
     def __len__(self) -> int:
         return len(self._data)
+
+    def to_arrow(self) -> Any:
+        """Return the keys as a ``pyarrow.ChunkedArray``."""
+        return self._data
 
     def __getitem__(self, part: slice) -> Text:
         """Return the entries of a slice of step 1, without a copy."""

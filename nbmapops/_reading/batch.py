@@ -282,7 +282,9 @@ class MapBatch:
         ----------
         column : object with ``__arrow_c_array__`` or ``__arrow_c_stream__``
             A pyarrow Array or ChunkedArray, a polars Series, a pandas Series with an Arrow
-            dtype, ... of type map or list of struct with two fields.
+            dtype, ... of type map or list of struct with two fields. In a struct column each row
+            is a map from field name to value, null fields left out. Decimals are read where
+            int64 (no decimal places) or float64 holds them exactly.
         null_map : {"error", "empty"}
             What a null map is: a ValueError, or an empty map that `null_maps` marks.
         null_value : {"error", "skip"} or scalar
@@ -302,6 +304,8 @@ class MapBatch:
             Another Arrow type.
         ValueError
             A null key; a null map or null value where that is an error.
+        OverflowError
+            A number that the batch's type cannot hold exactly.
 
         Examples
         --------
@@ -391,6 +395,52 @@ class MapBatch:
         [{'a': 1}, {'b': 2}]
         """
         return list(self)
+
+    def to_arrow(self) -> Any:
+        """Return the batch as an Arrow map column (extra ``[arrow]``).
+
+        Returns
+        -------
+        pyarrow.MapArray
+            Of type ``map<int64 or string, double, float, int64 or string>``, with the maps of
+            `null_maps` null. Shares memory with numbers, and with text that came from Arrow.
+
+        Raises
+        ------
+        ImportError
+            pyarrow is not installed.
+        ValueError
+            Text with a lone surrogate.
+        OverflowError
+            More than 2**31 - 1 entries.
+
+        Examples
+        --------
+        >>> batch = MapBatch.from_dicts([{"a": 0.5}, {}])
+        >>> batch.to_arrow().type
+        MapType(map<string, double>)
+        >>> MapBatch.from_arrow(batch).to_dicts()
+        [{'a': 0.5}, {}]
+        """
+        from nbmapops._reading.toarrow import map_column  # imports pyarrow, an extra
+
+        return map_column(self._keys, self._values, self._offsets, self._null_maps)
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """Export the batch to Arrow libraries: ``pyarrow.array(batch)``, ``polars.Series(batch)``.
+
+        Parameters
+        ----------
+        requested_schema : PyCapsule, optional
+            As the Arrow PyCapsule interface says.
+
+        Returns
+        -------
+        tuple of PyCapsule
+            Schema and array.
+        """
+        capsules: tuple[object, object] = self.to_arrow().__arrow_c_array__(requested_schema)
+        return capsules
 
     def sum_duplicates(self) -> MapBatch:
         """Return a batch in which the values of repeated keys are added up.

@@ -1553,11 +1553,113 @@ def test_p24_large_integers_stay_exact() -> None:
             assert result.tolist() == [[big, 0], [0, 1], [0, 0]]
 
 
+# -- to Arrow -----------------------------------------------------------------------------------
+
+
+def test_a_batch_of_numbers_shares_its_memory_with_the_column() -> None:
+    batch = MapBatch.from_dicts([{1: 0.5, 7: 2.0}, {}, {7: 1.0}])
+    column = batch.to_arrow()
+    assert column.type == pa.map_(pa.int64(), pa.float64())
+    assert column.to_pylist() == [[(1, 0.5), (7, 2.0)], [], [(7, 1.0)]]
+    for child, array in enumerate((batch.keys, batch.values)):
+        assert column.values.field(child).buffers()[1].address == array.ctypes.data
+    column.validate(full=True)
+
+
+def test_arrow_text_is_shared_too() -> None:
+    column = column_of([[("a", 5.0)], [("b", 6.0), ("c", 7.0)]], pa.large_string())
+    back = MapBatch.from_arrow(column)[1:].to_arrow()
+    assert back.equals(column[1:])
+    assert back.values.field(0).buffers()[2].address == column.values.field(0).buffers()[2].address
+
+
+BATCHES: list[tuple[Any, Any, Any]] = [
+    ([1, 2, 1], [0.5, math.nan, -0.0], pa.map_(pa.int64(), pa.float64())),
+    ([1, 2, 1], np.array([1, 2, 3], np.float32), pa.map_(pa.int64(), pa.float32())),
+    (["a", "é\0", "a"], [1, 2, 2**63 - 1], pa.map_(pa.string(), pa.int64())),
+    (["a", "", "a"], ["x", "", "\0"], pa.map_(pa.string(), pa.string())),
+    ([], np.empty(0), pa.map_(pa.int64(), pa.float64())),
+]
+
+
+@pytest.mark.parametrize(("keys", "values", "kind"), BATCHES)
+def test_batches_go_to_arrow_and_back(keys: Any, values: Any, kind: Any) -> None:
+    offsets = [0, 2, 2, 3] if len(keys) else [0, 0]
+    batch = MapBatch.from_arrays(keys if len(keys) else np.empty(0, np.int64), values, offsets)
+    column = pa.array(batch)
+    column.validate(full=True)
+    assert column.type == kind
+    back = MapBatch.from_arrow(column)
+    assert repr(back.to_dicts()) == repr(batch.to_dicts())
+    assert back.values.dtype == batch.values.dtype
+    assert MapBatch.from_arrow(batch).to_arrow().equals(column) or "nan" in repr(values)
+    assert batch[1:].to_arrow().equals(column[1:])
+
+
+def test_null_maps_are_null_in_the_column() -> None:
+    for layout in LAYOUTS:
+        column = column_of(ROWS, pa.string(), layout=layout, junk=MUCH_JUNK)
+        batch = MapBatch.from_arrow(column, null_map="empty")
+        assert batch.to_arrow().to_pylist() == ROWS
+        assert batch[1:].to_arrow().null_count == 1
+    for kind in (pa.string_view(), pa.dictionary("int8", pa.string())):
+        column = pa.chunked_array([column_of(ROWS, kind), column_of(ROWS[1:], kind)])
+        batch = MapBatch.from_arrow(column, null_map="empty")
+        assert batch.to_arrow().to_pylist() == ROWS + ROWS[1:]
+
+
+@pytest.mark.parametrize(("keys", "values", "kind"), BATCHES)
+def test_batches_flow_on_into_other_libraries(
+    keys: Any, values: Any, kind: Any, tmp_path: Any
+) -> None:
+    if not len(keys):
+        keys = np.empty(0, np.int64)
+    batch = MapBatch.from_arrays(keys, values, [0, 2, 2, 3] if len(keys) else [0, 0])
+    expected = repr(batch.to_dicts())
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    if hasattr(polars, "Map"):
+        assert repr(MapBatch.from_arrow(polars.Series(batch)).to_dicts()) == expected
+    table = pa.table({"m": pa.array(batch)})
+    with duckdb.connect() as connection:
+        relation = connection.from_arrow(table)
+        assert repr(MapBatch.from_arrow(relation.select("m")).to_dicts()) == expected
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(table, tmp_path / "m.parquet")
+    read = parquet.read_table(tmp_path / "m.parquet")["m"]
+    assert repr(MapBatch.from_arrow(read).to_dicts()) == expected
+
+
+def test_inverse_flows_on_into_arrow() -> None:
+    operator = DictVectorizer(string_vocabulary=["a", "b"])
+    batch = operator.inverse(operator([{"a": 1.5}, {}, {"b": 2.5, "a": 3.0}]))
+    assert pa.array(batch).to_pylist() == [[("a", 1.5)], [], [("a", 3.0), ("b", 2.5)]]
+
+
+@pytest.mark.parametrize(("keys", "values"), [(["\ud800"], [1]), (["a"], ["\ud800"])])
+def test_text_that_is_no_unicode_cannot_go_to_arrow(keys: list[str], values: list[Any]) -> None:
+    with pytest.raises(ValueError, match=r"^MapBatch: (key|value) '\\ud800' is not Unicode text"):
+        MapBatch.from_arrays(keys, values).to_arrow()
+
+
+def test_what_int32_offsets_do_not_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = MapBatch.from_arrays(["ab", "ab", "c"], [1, 2, 3], [0, 1, 3])
+    chunks = pa.chunked_array([column_of([[("ab", 1)]], pa.string())] * 2)
+    monkeypatch.setattr("nbmapops._reading.toarrow._MOST", 3)
+    assert batch.to_arrow().type == pa.map_(pa.large_string(), pa.int64())
+    assert batch.to_arrow().to_pylist() == [[("ab", 1)], [("ab", 2), ("c", 3)]]
+    joined = MapBatch.from_arrow(chunks).to_arrow()
+    assert joined.type == pa.map_(pa.large_string(), pa.float64())
+    assert joined.to_pylist() == [[("ab", 1)], [("ab", 1)]]
+    monkeypatch.setattr("nbmapops._reading.toarrow._MOST", 2)
+    with pytest.raises(OverflowError, match=r"^MapBatch: 3 entries .*batch\[start:stop\]"):
+        batch.to_arrow()
+
+
 # -- without pyarrow ----------------------------------------------------------------------------
 
 
 def load_again() -> None:
-    spec = importlib.util.find_spec("nbmapops._reading.arrow")
+    spec = importlib.util.find_spec("nbmapops._reading.arrowlib")
     assert spec is not None
     assert spec.loader is not None
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
