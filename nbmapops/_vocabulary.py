@@ -7,6 +7,7 @@ reads (described there). Small tables are made by NumPy; Numba is loaded only fo
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -21,7 +22,18 @@ from nbmapops.errors import show
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Index", "Vocabulary", "build_index", "range_index", "table_index"]
+__all__ = [
+    "Index",
+    "Vocabulary",
+    "build_index",
+    "check_pruning",
+    "map_counts",
+    "pruned",
+    "range_index",
+    "table_index",
+    "unknown_column",
+    "unknown_columns",
+]
 
 Kind = Literal["int64", "string"]
 
@@ -33,6 +45,10 @@ class Index(NamedTuple):
     pilots: NDArray[np.uint16]
     slots: NDArray[np.int64]
     table: NDArray[np.int32]
+
+
+# Above it `in` does not copy all words into a dict: 60 MB for 10**6 words.
+_FEW_WORDS = 1 << 10
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -236,13 +252,143 @@ def _has_repeats(words: NDArray[np.int64]) -> bool:
     return bool((ascending[1:] == ascending[:-1]).any())
 
 
+# ------------------------------------------------------------------------------- unknown keys
+_U30, _U27, _U31 = np.uint64(30), np.uint64(27), np.uint64(31)
+_STEP, _FIRST, _SECOND = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
+
+
+def unknown_columns(keys: NDArray[np.int64] | Sequence[str], n: int) -> NDArray[np.int64]:
+    """Return which of `n` columns each unknown key goes to, 0 to n - 1: the same everywhere.
+
+    A key has a number x: an int64 itself modulo 2**64, a text the CRC-32 (as in zlib) of its
+    UTF-8, in which lone surrogates are encoded like any code point. Modulo 2**64 throughout::
+
+        x = x + 0x9E3779B97F4A7C15  # the finaliser of SplitMix64
+        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9
+        x = (x ^ x >> 27) * 0x94D049BB133111EB
+        column = (x ^ x >> 31) % n
+
+    Parameters
+    ----------
+    keys : int64 array or sequence of str, shape (k,)
+    n : int
+        At least 1.
+
+    Returns
+    -------
+    int64 array, shape (k,)
+
+    Examples
+    --------
+    >>> unknown_columns(np.array([0, 1, -1]), 1000).tolist()
+    [535, 465, 936]
+    >>> unknown_columns(["", "a", "é"], 1000).tolist()
+    [535, 774, 104]
+    """
+    if isinstance(keys, np.ndarray):
+        numbers = keys.astype(np.int64).view(np.uint64)
+    else:
+        texts = (key.encode("utf-8", "surrogatepass") for key in keys)
+        numbers = np.fromiter(map(zlib.crc32, texts), np.uint64, len(keys))
+    # Arithmetic of arrays wraps around in silence.
+    numbers = numbers + _STEP
+    numbers = (numbers ^ numbers >> _U30) * _FIRST
+    numbers = (numbers ^ numbers >> _U27) * _SECOND
+    return ((numbers ^ numbers >> _U31) % np.uint64(n)).astype(np.int64)
+
+
+def unknown_column(key: int | str, n: int) -> int:
+    """Return which of `n` columns an unknown key goes to: see `unknown_columns`."""
+    x = key if isinstance(key, int) else zlib.crc32(key.encode("utf-8", "surrogatepass"))
+    mask = 2**64 - 1
+    x = (x + int(_STEP)) & mask
+    x = (x ^ x >> 30) * int(_FIRST) & mask
+    x = (x ^ x >> 27) * int(_SECOND) & mask
+    return (x ^ x >> 31) % n
+
+
+# ------------------------------------------------------------------------------- fewer words
+def check_pruning(min_maps: object, max_words: object, operator: str) -> tuple[int, int | None]:
+    """Return the limits of `pruned` as ints; a TypeError or ValueError for any other."""
+    limits = {"min_maps": min_maps, "max_words": max_words}
+    for name, limit in limits.items():
+        if name == "max_words" and limit is None:
+            continue
+        whole = isinstance(limit, (int, np.integer)) and not isinstance(limit, bool)
+        if not whole or cast("int", limit) < 1:
+            error = ValueError if whole else TypeError
+            or_none = " or None" if name == "max_words" else ""
+            raise error(f"{operator}: {name} must be an integer >= 1{or_none}, not {show(limit)}")
+    return int(cast("int", min_maps)), None if max_words is None else int(cast("int", max_words))
+
+
+def map_counts(
+    columns: NDArray[np.int64], offsets: NDArray[np.int64], width: int
+) -> NDArray[np.int64]:
+    """Return in how many maps each word stands.
+
+    Parameters
+    ----------
+    columns : int64 array, shape (nnz,)
+        The word of each entry, from 0; -1 is none.
+    offsets : int64 array, shape (B + 1,)
+        Map ``i`` is the entries ``offsets[i]:offsets[i + 1]``; it may hold a word twice.
+    width : int
+        The number of words.
+
+    Returns
+    -------
+    int64 array, shape (width,)
+    """
+    maps = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.argsort(columns, kind="stable")  # the maps of a word stay in order
+    columns, maps = columns[order], maps[order]
+    first = np.ones(len(columns), bool)
+    first[1:] = (columns[1:] != columns[:-1]) | (maps[1:] != maps[:-1])
+    return np.bincount(columns[first & (columns >= 0)], minlength=width).astype(np.int64)
+
+
+def pruned(counts: NDArray[np.int64], min_maps: int, max_words: int | None) -> NDArray[np.int64]:
+    """Return the places of the words that stay, ascending.
+
+    Words of fewer maps than `min_maps` go; then the `max_words` that stand in most maps stay, of
+    those in equally many the earlier.
+
+    Parameters
+    ----------
+    counts : int64 array, shape (V,)
+        From `map_counts`, for words in the order of the columns.
+    min_maps : int
+    max_words : int, optional
+
+    Returns
+    -------
+    int64 array
+
+    Examples
+    --------
+    >>> pruned(np.array([3, 1, 2, 3, 2]), 2, 3).tolist()
+    [0, 2, 3]
+    """
+    kept = np.flatnonzero(counts >= min_maps)
+    if max_words is not None and len(kept) > max_words:
+        kept = np.sort(kept[np.argsort(-counts[kept], kind="stable")[:max_words]])
+    return kept
+
+
 class Vocabulary:
     """Words in column order, and where each word's column is.
 
     Immutable. Made by `from_words`; equal words make equal vocabularies with equal pickles.
     """
 
-    __slots__ = ("_columns", "_hash", "_index", "arrow_words", "copies", "kind", "words")
+    __slots__ = (
+        "_ascending", "_columns", "_hash", "_index", "arrow_words", "copies", "kind", "words",
+    )  # fmt: skip
 
     kind: Kind
     words: Any  # a read-only int64 array, or a tuple of str
@@ -256,6 +402,7 @@ class Vocabulary:
         self.arrow_words = None
         self._columns: dict[Any, int] | None = None
         self._index: Index | None = None
+        self._ascending: tuple[NDArray[np.int64], NDArray[np.int64] | None] | None = None
         self._hash: int | None = None
         if self._repeats():
             columns = np.arange(len(self.words))
@@ -337,7 +484,41 @@ class Vocabulary:
 
     def __contains__(self, key: object) -> bool:
         exact = _exact_int(key) if self.kind == "int64" else _exact_str(key)
-        return exact is not None and exact in self.columns
+        if exact is None:
+            return False
+        if isinstance(exact, str) or self._columns is not None or len(self) <= _FEW_WORDS:
+            return exact in self.columns
+        if not INT64_MIN <= exact <= INT64_MAX:
+            return False
+        return bool(self.find(np.array([exact], np.int64))[0] >= 0)
+
+    def find(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the first column of each int64 key, -1 for one that is not a word.
+
+        A binary search, without a compiler: for few keys, or for many where Numba is not loaded.
+
+        Parameters
+        ----------
+        keys : int64 array, shape (n,)
+
+        Returns
+        -------
+        int64 array, shape (n,)
+        """
+        if len(self) == 0:
+            return np.full(len(keys), -1, np.int64)
+        if self._ascending is None:
+            words: NDArray[np.int64] = self.words
+            order = None
+            if not bool((words[1:] > words[:-1]).all()):
+                order = np.argsort(words, kind="stable")  # of copies the first column comes first
+                words = words[order]
+            self._ascending = words, order
+        words, order = self._ascending
+        places = np.searchsorted(words, keys)
+        places[places == len(words)] = 0
+        columns = places if order is None else order[places]
+        return np.where(words[places] == keys, columns, -1)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vocabulary):

@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import zlib
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,17 @@ from hypothesis import strategies as st
 
 from nbmapops import _vocabulary
 from nbmapops._constants import FORMAT
-from nbmapops._vocabulary import Vocabulary, build_index, range_index, table_index
+from nbmapops._vocabulary import (
+    Vocabulary,
+    build_index,
+    check_pruning,
+    map_counts,
+    pruned,
+    range_index,
+    table_index,
+    unknown_column,
+    unknown_columns,
+)
 
 from .conftest import WITHOUT_JIT
 
@@ -533,3 +544,107 @@ def test_the_format_stands_for_the_hash() -> None:
     for part in build_index(words):
         digest.update(part.astype(part.dtype.newbyteorder("<")).tobytes())
     assert (FORMAT, digest.hexdigest()) == (1, "995b9777b77d27f4")
+
+
+# Unknown keys, and fewer words.
+
+
+def splitmix(x: int) -> int:
+    """The finaliser as its author words it, on Python's own integers."""
+    x = (x + 0x9E3779B97F4A7C15) % 2**64
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) % 2**64
+    return x ^ (x >> 31)
+
+
+def test_the_hash_of_unknown_keys_is_fixed_for_ever() -> None:
+    assert splitmix(0) == 0xE220A8397B1DCDAF  # the first number of SplitMix64 with seed 0
+    keys = np.array([0, 1, -1, LEAST, MOST])
+    assert unknown_columns(keys, 1000).tolist() == [535, 465, 936, 915, 39]
+    assert unknown_columns(["", "a", "é", "\ud800"], 1000).tolist() == [535, 774, 104, 238]
+    assert unknown_columns(keys, 1).tolist() == [0] * 5
+    assert unknown_columns(keys[::-2], 1000).tolist() == [39, 936, 535]
+    assert unknown_columns(keys[:0], 7).dtype == np.int64
+    assert unknown_columns([], 7).dtype == np.int64
+
+
+@given(st.lists(st.integers(LEAST, MOST)) | st.lists(st.text()), st.integers(1, 2**40))
+def test_one_unknown_key_and_many_go_the_same_way(keys: list[Any], n: int) -> None:
+    given: Any = np.array(keys, np.int64) if keys and isinstance(keys[0], int) else keys
+    expected = []
+    for key in keys:
+        text = isinstance(key, str)
+        number = zlib.crc32(key.encode("utf-8", "surrogatepass")) if text else key % 2**64
+        expected.append(splitmix(number) % n)
+    assert [unknown_column(key, n) for key in keys] == expected
+    assert unknown_columns(given, n).tolist() == expected
+
+
+def test_unknown_keys_spread_over_the_columns() -> None:
+    for keys in (np.arange(8000), np.arange(8000) * 2**20, [f"word {n}" for n in range(8000)]):
+        counts = np.bincount(unknown_columns(keys, 8), minlength=8)
+        assert counts.min() > 850
+        assert counts.max() < 1150
+
+
+@given(st.data(), st.lists(st.lists(st.integers(-1, 5), max_size=6), max_size=6))
+def test_words_are_counted_once_a_map_and_pruned(data: st.DataObject, maps: list[Any]) -> None:
+    flat = np.array([column for m in maps for column in m], np.int64)
+    offsets = np.cumsum([0, *map(len, maps)])
+    counts = map_counts(flat, offsets, 6)
+    assert counts.tolist() == [sum(word in m for m in maps) for word in range(6)]
+    assert counts.dtype == np.int64
+
+    least, most = data.draw(st.integers(1, 4)), data.draw(st.none() | st.integers(1, 7))
+    kept = [word for word in range(6) if counts[word] >= least]
+    kept = sorted(sorted(kept, key=lambda word: -counts[word])[:most])  # ties: the earlier
+    assert pruned(counts, least, most).tolist() == kept
+
+
+def test_limits_of_pruning_are_checked() -> None:
+    assert check_pruning(np.int64(2), None, "Operator") == (2, None)
+    assert check_pruning(1, 3, "Operator") == (1, 3)
+    for bad in (0, -1):
+        with pytest.raises(ValueError, match=f"min_maps must be an integer >= 1, not {bad}"):
+            check_pruning(bad, None, "Operator")
+        with pytest.raises(
+            ValueError, match=f"max_words must be an integer >= 1 or None, not {bad}"
+        ):
+            check_pruning(1, bad, "Operator")
+    for worse in (1.0, True, "1", None):
+        with pytest.raises(TypeError, match="Operator: min_maps must be an integer >= 1, not"):
+            check_pruning(worse, None, "Operator")
+    with pytest.raises(TypeError, match="Operator: max_words must be an integer >= 1 or None"):
+        check_pruning(1, 1.0, "Operator")
+
+
+@given(words_lists, st.lists(st.integers(LEAST, MOST) | st.integers(-6, 6)))
+def test_a_search_finds_what_the_dict_finds(words: list[Any], keys: list[int]) -> None:
+    if words and isinstance(words[0], str):
+        return
+    vocabulary = numbers(words, repeats=True)
+    keys += words
+    expected = [vocabulary.columns.get(key, -1) for key in keys]
+    assert vocabulary.find(np.array(keys, np.int64)).tolist() == expected
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_large_vocabulary_makes_no_dict_to_tell_whether_a_word_is_in(step: int) -> None:
+    words = np.arange(0, 6000, 3)[::step]
+    vocabulary = numbers(words)
+    assert [key in vocabulary for key in (0, 1, 5997, 6000, -3, np.int8(3), True)] == [
+        True, False, True, False, False, True, False,
+    ]  # fmt: skip
+    for key in (2**63, -(2**63) - 3, 3.0, "3", None):
+        assert key not in vocabulary
+    assert vocabulary._columns is None
+    assert vocabulary.columns[3] == words.tolist().index(3)
+    assert 3 in vocabulary
+    assert pickle.dumps(vocabulary) == pickle.dumps(numbers(words))
+
+
+def test_a_dict_is_no_vocabulary_and_the_message_says_how_to_make_one() -> None:
+    columns = {"b": 0, "a": 1}
+    with pytest.raises(TypeError, match=r"sorted\(d, key=d.get\)"):
+        texts(columns)
+    assert texts(sorted(columns, key=columns.__getitem__)).words == ("b", "a")
