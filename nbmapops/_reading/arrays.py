@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from nbmapops._constants import INT64_MAX, Array
-from nbmapops._reading.columns import is_column, plain_column, refuse_missing
+from nbmapops._reading.columns import (
+    arrow_text,
+    is_column,
+    plain_column,
+    refuse_missing,
+)
 from nbmapops._reading.scalars import DTYPES, BadMap, exact_map, kinds_of_map
 
 if TYPE_CHECKING:
@@ -134,10 +139,7 @@ def column(data: Any, what: str, operator: str) -> Any:
     """Return data as a 1-D array, a list of scalars, or an Arrow array as it is."""
     name = f"{operator}: {what}"
     if is_column(data):
-        column = plain_column(data, name)
-        if isinstance(column, np.ndarray) and column.ndim != 1:
-            raise ValueError(f"{name} must be 1-D; the array given is {column.ndim}-D")
-        return column
+        return (text_column(data, name) if what == "keys" else None) or _flat_column(data, name)
     if isinstance(data, (str, bytes, bytearray, Mapping, AbstractSet)) or not isinstance(
         data, Iterable
     ):
@@ -145,10 +147,29 @@ def column(data: Any, what: str, operator: str) -> Any:
     return list(data)
 
 
+def text_column(data: Any, name: str) -> Text | None:
+    """Return keys that are Arrow text as they are, None for any other column."""
+    text = None if isinstance(data, np.ndarray) else arrow_text(data, name)
+    if text is None or not len(text):  # no keys are of no kind
+        return None
+    from nbmapops._reading import arrow  # pyarrow has been imported already
+
+    return arrow.text_of(text, name)
+
+
+def _flat_column(data: Any, name: str) -> Any:
+    column = plain_column(data, name)
+    if isinstance(column, np.ndarray) and column.ndim != 1:
+        raise ValueError(f"{name} must be 1-D; the array given is {column.ndim}-D")
+    return column
+
+
 def typed(data: Any, what: str, operator: str) -> Any:
     """Return a column of one plain type, made canonical; None where single scalars must say."""
     if isinstance(data, list):
         return _typed_list(data, what, operator)
+    if not isinstance(data, np.ndarray):  # Arrow text
+        return data
     kind, size = data.dtype.kind, data.dtype.itemsize
     if kind in "OUT":
         if len(data) == 0:
@@ -243,10 +264,10 @@ def _by_scalars(
 
 def _scalars(data: Any) -> list[Any]:
     """Return the elements; those of a float32 array stay NumPy scalars, which know their type."""
-    if isinstance(data, TextKeys):
-        return cast("list[Any]", data.to_objects().tolist())
-    if not isinstance(data, np.ndarray):
+    if isinstance(data, list):
         return list(data)
+    if not isinstance(data, np.ndarray):  # text keys
+        return cast("list[Any]", data.to_objects().tolist())
     return list(data) if data.dtype == np.float32 else cast("list[Any]", data.tolist())
 
 

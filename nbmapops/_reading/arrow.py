@@ -89,6 +89,19 @@ class Text:
         return _joined(codes, np.dtype(np.int64)), words
 
 
+def text_of(column: Any, name: str) -> Text:
+    """Return a ChunkedArray of text without nulls as keys; `name` is the front of messages."""
+    try:
+        for chunk in column.chunks:
+            chunk.validate()
+            _validate_text(chunk)
+    except pa.ArrowException as error:
+        raise ValueError(f"{name} are a corrupt Arrow column: {error}") from error
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    return Text(column)
+
+
 class Parts(NamedTuple):
     """What a column of B maps with n entries consists of.
 

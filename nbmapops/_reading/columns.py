@@ -79,7 +79,10 @@ def plain_column(data: object, name: str) -> NDArray[Any] | list[Any]:
         return np.asarray(data.data)
     if isinstance(data, np.ndarray):
         return np.asarray(data)
-    return _of_library(arrow_inside(data, name), name)
+    data = arrow_inside(data, name)
+    if _is_arrow(data):
+        _validate(data, name)  # text would be read wherever its offsets point
+    return _of_library(data, name)
 
 
 def _of_library(data: Any, name: str) -> NDArray[Any] | list[Any]:
@@ -111,21 +114,57 @@ def arrow_inside(data: Any, name: str) -> Any:
         data = getattr(data, "array", data).__arrow_array__()
     elif not hasattr(data, "__array__"):
         data = _imported(data, name)
-    pa = sys.modules.get("pyarrow")
-    if pa is None or not isinstance(data, (pa.Array, pa.ChunkedArray)):
+    if not _is_arrow(data):
         return data
-    try:
-        while pa.types.is_dictionary(data.type):
-            data.validate(full=True)  # pyarrow believes positions, wherever they point
-            data = data.cast(data.type.value_type)
-        if pa.types.is_run_end_encoded(data.type):
-            import pyarrow.compute as pc
+    import pyarrow as pa
 
-            data = pc.run_end_decode(data)
-        data.validate()
-    except pa.ArrowException as error:
-        raise ValueError(f"{name} are a corrupt Arrow column: {error}") from error
+    while pa.types.is_dictionary(data.type):
+        _validate(data, name)  # pyarrow believes positions, wherever they point
+        data = data.cast(data.type.value_type)
+    if pa.types.is_run_end_encoded(data.type):
+        import pyarrow.compute as pc
+
+        _validate(data, name)
+        data = pc.run_end_decode(data)
     return data
+
+
+def _is_arrow(data: object) -> bool:
+    pa = sys.modules.get("pyarrow")
+    return pa is not None and isinstance(data, (pa.Array, pa.ChunkedArray))
+
+
+def _validate(data: Any, name: str) -> None:
+    try:
+        data.validate(full=True)
+    except ValueError as error:  # pyarrow's class is one
+        raise ValueError(f"{name} are a corrupt Arrow column: {error}") from error
+
+
+def arrow_text(data: Any, name: str) -> Any:
+    """Return a column of Arrow text as a pyarrow ChunkedArray without nulls; None for any other.
+
+    Made without a copy: pyarrow's own, the text of pandas that pyarrow stores, that of polars.
+    """
+    dtype = getattr(data, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return None
+    if getattr(dtype, "storage", None) == "pyarrow":  # pandas' str and string
+        data = getattr(data, "array", data).__arrow_array__()
+    elif str(dtype) == "String" and "pyarrow" in sys.modules:  # polars
+        data = sys.modules["pyarrow"].chunked_array(data)
+    data = arrow_inside(data, name)
+    if not _is_arrow(data):
+        return None
+    pa = sys.modules["pyarrow"]
+    if not any(getattr(pa.types, f"is_{kind}")(data.type) for kind in _TEXTS):
+        return None
+    if data.null_count:
+        raise _missing_error(name, data.is_null())
+    return data if isinstance(data, pa.ChunkedArray) else pa.chunked_array([data])
+
+
+_TEXTS = ("string", "large_string", "string_view")
 
 
 def _imported(data: object, name: str) -> Any:

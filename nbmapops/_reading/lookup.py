@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbmapops._constants import INT64_MAX, INT64_MIN
-from nbmapops._reading.arrays import column, readonly, typed
+from nbmapops._reading.arrays import column, readonly, text_column, typed
 from nbmapops._reading.columns import is_column, plain_column, refuse_missing
 from nbmapops._reading.scalars import exact_scalar, kind_of
 from nbmapops.errors import show
@@ -44,6 +44,10 @@ def columns_of(keys: object, vocabulary: Vocabulary, operator: str) -> Any:
     ValueError
         Missing values, nested lists of different lengths.
     """
+    if vocabulary.kind == "string" and is_column(keys):
+        text = text_column(keys, f"{operator}: keys")
+        if text is not None:
+            return text.columns(vocabulary).astype(np.int64)
     flat, shape = _flat(keys, operator)
     found = _found(flat, vocabulary, operator)
     return found.reshape(shape) if shape else found[0]

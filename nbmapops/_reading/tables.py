@@ -51,6 +51,9 @@ def read_rows(
     offsets = _counted(numbers, count, operator)
     if bool((numbers[1:] >= numbers[:-1]).all()):
         return read_arrays(raw_keys, raw_values, offsets, operator)
+    if not isinstance(raw_keys, (np.ndarray, list)):  # Arrow text
+        codes, words = raw_keys.encode()
+        raw_keys = TextKeys(readonly(codes), words)
     ready_keys = typed(raw_keys, "keys", operator)
     ready_values = typed(raw_values, "values", operator)
     if ready_keys is not None and ready_values is not None:
@@ -148,7 +151,9 @@ def _compiled_group(
     return Entries(ready_keys, readonly(ready_values), offsets)
 
 
-def _taken(data: Array | list[Any], order: Array) -> Array | list[Any]:
+def _taken(data: Any, order: Array) -> Any:
+    if isinstance(data, TextKeys):
+        return data.to_objects()[order]
     return data[order] if isinstance(data, np.ndarray) else [data[i] for i in order.tolist()]
 
 

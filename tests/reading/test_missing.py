@@ -288,6 +288,69 @@ def test_a_damaged_dictionary_is_refused() -> None:
         BY_INT([1, BIG], outside)
 
 
+def test_damaged_text_is_refused() -> None:
+    pa = pytest.importorskip("pyarrow")
+    ends, text = np.array([0, 1, 2], np.int32), b"ab"
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(text)]
+    column = pa.Array.from_buffers(pa.string(), 2, buffers)
+    assert BY_STR(column, [1, 2]).tolist() == [1, 2]
+    for bad in ([0, 1, 10**9], [0, 10**9, 2], [-(10**9), 1, 2]):
+        ends[:] = bad
+        for damaged in (column, pa.chunked_array([column])):
+            for call in (BY_STR, MapBatch.from_arrays, BY_STR.csr):
+                with pytest.raises(ValueError, match="keys are a corrupt Arrow column"):
+                    call(damaged, [1, 2])
+            with pytest.raises(ValueError, match="values are a corrupt Arrow column"):
+                BY_INT([1, BIG], damaged)
+            with pytest.raises(ValueError, match="words are a corrupt Arrow column"):
+                DictVectorizer(string_vocabulary=damaged)
+    ends[:] = [0, 1, 2]
+    broken = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(ends), pa.py_buffer(b"\xff\xfe")]
+    )
+    with pytest.raises(ValueError, match="keys are a corrupt Arrow column"):
+        BY_STR(broken, [1, 2])
+
+
+def test_arrow_text_as_keys_is_read_as_any_other() -> None:
+    pa = pytest.importorskip("pyarrow")
+    pl = pytest.importorskip("polars")
+    pd = pytest.importorskip("pandas")
+    texts = ["b", "a", "z", "a", "é"]
+    op = DictVectorizer(string_vocabulary=["a", "b", "é"], handle_unknown="ignore")
+    columns = (pa.array(texts), pl.Series(texts), pd.Series(texts), pd.Index(texts),
+               pd.array(texts), pa.array(["x", *texts], pa.string_view())[1:])  # fmt: skip
+    values, offsets = [1, 2, 3, 4, 5], [0, 2, 3, 3, 5]
+    calls: list[Any] = [op, op.csr, op.unknown, DictVectorizer.from_maps, MapBatch.from_arrays]
+    for keys in columns:
+        for call in calls:
+            ours, expected = call(keys, values, offsets), call(texts, values, offsets)
+            if isinstance(expected, MapBatch):
+                assert ours.to_dicts() == expected.to_dicts()
+            elif isinstance(expected, tuple):
+                assert [part.tolist() for part in ours] == [part.tolist() for part in expected]
+            elif isinstance(expected, DictVectorizer):
+                assert ours == expected
+            else:
+                assert (ours != expected).sum() == 0
+        assert MapBatch.from_rows([1, 0, 1, 2, 0], keys).to_dicts() == [
+            {"a": 1, "é": 1}, {"b": 1, "z": 1}, {"a": 1},
+        ]  # fmt: skip
+        two = DictVectorizer(string_vocabulary=["b", "a"])
+        failing: list[tuple[Any, list[Any]]] = [
+            (BY_INT, [values]), (BY_INT, [values, offsets]), (CastMap(), [values]),
+            (BY_STR, [values, offsets]), (op, [[1, 2, "x", 4, 5], offsets]),
+            (op, [[1, 2, 10**30, 4, 5], offsets]), (op, [values[1:], offsets]),
+            (two, [[1, 2, 3, "x", 5], offsets]),
+        ]  # fmt: skip
+        for call, others in failing:
+            with pytest.raises(Exception, match=r"DictVectorizer|CastMap") as expected_error:
+                call(texts, *others)
+            with pytest.raises(expected_error.type) as caught:
+                call(keys, *others)
+            assert str(caught.value) == str(expected_error.value)
+
+
 def test_a_relation_of_several_columns_is_refused() -> None:
     duckdb = pytest.importorskip("duckdb")
     with pytest.raises(TypeError, match="values are a DuckDBPyRelation of 2 columns; pass one"):
