@@ -1,7 +1,9 @@
 """dask: maps in a bag, or in an Arrow column of a data frame, to a dask array (extra ``[dask]``).
 
 dask schedules, restarts and moves; every partition goes through an operator as it is. A partition
-is a batch of maps, and becomes one block of rows.
+is a batch of maps in any form that an operator takes, and becomes one block of rows. Where maps or
+values are missing, say first what they are:
+``maps.map_partitions(nbmapops.MapBatch.from_dicts, null_map="empty", null_value="skip")``.
 
 Examples
 --------
@@ -51,7 +53,7 @@ def from_maps(maps: Any, *, order: str = "sorted", **attributes: Any) -> DictVec
 
     Parameters
     ----------
-    maps : dask.bag.Bag of mappings, or dask Series of an Arrow map type
+    maps : dask.bag.Bag of maps, or dask Series of an Arrow map type
         All of it is read now; where that takes long, `persist` it before.
     order : {"sorted", "first_seen"}
         Of the columns.
@@ -65,7 +67,7 @@ def from_maps(maps: Any, *, order: str = "sorted", **attributes: Any) -> DictVec
     Raises
     ------
     TypeError
-        No such collection; keys of two types.
+        Not such a collection; keys of two types.
     ValueError
         Another order, and other attributes that the class refuses.
 
@@ -92,7 +94,7 @@ def dense(operator: _Operator, maps: Any, *, lengths: Sequence[int] | None = Non
     ----------
     operator : nbmapops.DictVectorizer with a dtype, or SPARSE nbmapops.CastMap
         What converts each partition.
-    maps : dask.bag.Bag of mappings, or dask Series of an Arrow map type
+    maps : dask.bag.Bag of maps, or dask Series of an Arrow map type
         Read when the array is computed.
     lengths : sequence of int, optional
         The number of maps in each partition. By default they are counted, which reads all maps
@@ -106,7 +108,7 @@ def dense(operator: _Operator, maps: Any, *, lengths: Sequence[int] | None = Non
     Raises
     ------
     TypeError
-        No such collection.
+        Not such a collection.
     ValueError
         An operator without a dtype, whose blocks might differ in theirs; a DENSE CastMap, whose
         rows have no common width; lengths for another number of partitions. When it is computed:
@@ -137,6 +139,15 @@ def csr(operator: _Operator, maps: Any, *, lengths: Sequence[int] | None = None)
     dask.array.Array, shape (maps, columns)
         One block for each partition that is not empty; ``compute()`` gives one csr_array.
 
+    Notes
+    -----
+    What dask can do with blocks of SciPy: ``compute``, ``persist``, ``blocks``, ``rechunk``,
+    ``concatenate``, ``map_blocks``; slices of rows and of columns (``x[:, [7]]``, not ``x[:, 7]``,
+    which gives blocks of a wrong shape); ``.T``, ``astype``, ``abs``, ``x * 2``, ``x * x``,
+    ``x + x``. Not: ``@`` and ``dot``, sums, means and other reductions,
+    ``x + 1``. Those are done block by block, as in the second example, or on `dense`. Libraries
+    that take a ``csr_matrix`` only: ``scipy.sparse.csr_matrix(x.compute())``.
+
     Raises
     ------
     TypeError, ValueError
@@ -150,6 +161,19 @@ def csr(operator: _Operator, maps: Any, *, lengths: Sequence[int] | None = None)
     >>> rows = nbmapops.dask.csr(op, maps, lengths=[1, 1])
     >>> rows.chunks, rows.compute().indices
     (((1, 1), (2,)), array([0, 1], dtype=int32))
+
+    A product with dense weights, block by block:
+
+    >>> import operator
+    >>> import numpy as np
+    >>> weights = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    >>> product = rows.map_blocks(
+    ...     operator.matmul, weights,
+    ...     dtype=float, chunks=(rows.chunks[0], (3,)), meta=np.empty((0, 0)),
+    ... )
+    >>> product.compute()
+    array([[ 1.5,  3. ,  4.5],
+           [10. , 12.5, 15. ]])
     """
     return _array(operator, operator.csr, maps, lengths)
 
@@ -185,8 +209,8 @@ def _partitions(maps: Any) -> list[Any]:
     """Return the partitions of a collection as delayed objects."""
     if not hasattr(maps, "to_delayed"):
         raise TypeError(
-            f"nbmapops.dask: {type(maps).__name__} is no bag of mappings and no column of maps; "
-            "make one with dask.bag.from_sequence or dask.dataframe.read_parquet"
+            f"nbmapops.dask: {type(maps).__name__} is not a bag of maps or a column of maps; make "
+            "one with dask.bag.from_sequence or dask.dataframe.read_parquet"
         )
     return list(maps.to_delayed())
 
@@ -219,13 +243,18 @@ def _join(learned: list[DictVectorizer]) -> DictVectorizer:
     if len({type(each.vocabulary) for each in filled}) > 1:
         raise TypeError(
             "nbmapops.dask: some partitions have integer keys and others text; "
-            "a vocabulary holds one of both"
+            "a vocabulary holds integers or text, not both"
         )
     return DictVectorizer.from_maps(words, np.zeros(len(words)), order="first_seen")
 
 
 def _block(part: Any, convert: Callable[[Any], Any], length: int) -> Any:
     rows = convert(part)
+    if rows.shape[0] != length and hasattr(part, "__next__"):
+        raise ValueError(
+            f"nbmapops.dask: the partition is an iterator that gave {rows.shape[0]} maps, but "
+            f"lengths says {length}; what is computed together reads it once: persist the bag first"
+        )
     if rows.shape[0] != length:
         raise ValueError(
             f"nbmapops.dask: the partition holds {rows.shape[0]} maps, but lengths says {length}"

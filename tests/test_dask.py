@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nbmapops import CastMap, DictVectorizer, UnknownKeyError
+from nbmapops import CastMap, DictVectorizer, MapBatch, UnknownKeyError
 
 pytest.importorskip("dask.array", reason="needs nbmapops[dask]")
 pytest.importorskip("scipy.sparse", reason="csr needs nbmapops[sparse]")
 
 import cloudpickle  # type: ignore[import-untyped]  # which dask needs
+import dask.array
 import dask.bag
+import dask.base
 from dask.delayed import delayed
 from scipy import sparse
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 bags: Any = dask.bag  # whose functions have no annotations
+arrays: Any = dask.array
+compute: Any = dask.base.compute
 
 MAPS: list[Any] = [{"b": 1.5, "a": 2.0}, {}, {"c": -1.0}, {"a": 0.0}, {"d": 4.0, "b": 1.0}]
 INT_MAPS: list[Any] = [{7: 1, 3: 2}, {}, {2**62: 2**53 + 1}, {3: 0}, {-1: 5, 7: 6}]
@@ -146,12 +150,70 @@ def test_lazy_partitions_are_counted_and_read() -> None:
         assert rows.compute().toarray().ravel().tolist() == [1, 2, 3, 5, 6, 7]
 
 
+def test_an_iterator_that_is_read_twice_is_named() -> None:
+    maps = bags.from_sequence([0, 1], npartitions=1).map_partitions(
+        lambda part: ({number: 1.0} for number in part)
+    )
+    operator = DictVectorizer(int64_vocabulary=[0, 1], dtype="double")
+    twice = [convert(operator, maps) for convert in (nbmapops.dask.dense, nbmapops.dask.csr)]
+    with pytest.raises(ValueError, match=r"iterator that gave 0 maps.* persist the bag"):
+        compute(*twice, scheduler="sync")
+
+
+def test_partitions_in_every_form() -> None:
+    operator = DictVectorizer(string_vocabulary=["a", "b"], dtype="double")
+    rows = [[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]]
+    pairs = bag_of([[("a", 1.0)], (("b", 2.0),)], [[["a", 3.0], ["b", 4.0]]])
+    missing = bag_of([{"a": 1.0, "b": None}, {"b": 2.0}], [{"a": 3.0, "b": 4.0}, None])
+    filled = missing.map_partitions(MapBatch.from_dicts, null_map="empty", null_value="skip")
+    for maps, expected in ((pairs, rows), (filled, [*rows, [0.0, 0.0]])):
+        assert nbmapops.dask.from_maps(maps, dtype="double") == operator
+        assert nbmapops.dask.dense(operator, maps).compute().tolist() == expected
+        assert nbmapops.dask.csr(operator, maps).compute().toarray().tolist() == expected
+    for convert in (nbmapops.dask.dense, nbmapops.dask.csr):
+        with pytest.raises(TypeError, match=r"MapBatch\.from_dicts\(maps, null_") as caught:
+            convert(operator, missing).compute(scheduler="sync")
+        assert "in partition" in caught.value.__notes__[0]
+    with pytest.raises(TypeError, match=r"map 1 is None.*null_map=\"empty\""):
+        nbmapops.dask.from_maps(bag_of([{"a": 1}, None]))
+
+
+ALLOWED: dict[str, Any] = {
+    "rows": lambda x: x[1:3],
+    "chosen rows": lambda x: x[[0, 3]],
+    "columns": lambda x: x[:, 1:],
+    "one column": lambda x: x[:, [1]],
+    "T": lambda x: x.T,
+    "astype": lambda x: x.astype("float32"),
+    "abs": abs,
+    "scaled": lambda x: x * 2,
+    "squared": lambda x: x * x,
+    "added": lambda x: x + x,
+}
+DASK_ONLY: dict[str, Any] = {
+    "rechunk": (lambda x: x.rechunk((4, 2)), lambda x: x),
+    "concatenate": (lambda x: arrays.concatenate([x, x]), lambda x: sparse.vstack([x, x])),
+    "blocks": (lambda x: x.blocks[1], lambda x: x[2:]),
+    "persist": (lambda x: x.persist(), lambda x: x),
+}
+
+
+@pytest.mark.parametrize("name", [*ALLOWED, *DASK_ONLY])
+def test_what_csr_blocks_allow(name: str) -> None:
+    maps: list[Any] = [{0: 1.0}, {1: 2.0, 2: 5.0}, {2: -1.0}, {0: 4.0}]
+    operator = DictVectorizer(int64_vocabulary=[0, 1, 2], dtype="double")
+    on_dask, local = DASK_ONLY.get(name) or (ALLOWED[name], ALLOWED[name])
+    rows = on_dask(nbmapops.dask.csr(operator, bag_of(maps[:2], maps[2:])))
+    expected = local(operator.csr(maps))
+    assert rows.compute().toarray().tolist() == expected.toarray().tolist()
+
+
 def test_wrong_arguments_are_refused_at_once() -> None:
     operator = DictVectorizer(string_vocabulary=["a"], dtype="double")
     bag = bag_of([{"a": 1}], [{}])
-    with pytest.raises(TypeError, match="list is no bag of mappings"):
+    with pytest.raises(TypeError, match="list is not a bag of maps"):
         nbmapops.dask.csr(operator, [{"a": 1}])
-    with pytest.raises(TypeError, match="dict is no bag of mappings"):
+    with pytest.raises(TypeError, match="dict is not a bag of maps"):
         nbmapops.dask.from_maps({"a": 1})
     with pytest.raises(ValueError, match="3 lengths for 2 partitions"):
         nbmapops.dask.csr(operator, bag, lengths=[1, 0, 1])
