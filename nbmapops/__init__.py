@@ -53,7 +53,17 @@ The map of the package, in reading order; a module imports only modules above it
 ``sklearn``             adapter
 ``dask``                adapter
 ``_cli``                the command:
-``_cli.convert``        a file of maps into a file with a matrix
+``_cli.source``         the file of maps, compressed or not, and errors with their place in it
+``_cli.progress``       what a terminal shows while a run takes long
+``_cli.signals``        a signal ends a run and leaves nothing behind
+``_cli.jsonlines``      maps of JSON Lines
+``_cli.parquet``        maps of a Parquet column
+``_cli.words``          the column of each key, given or learned
+``_cli.options``        which options there are and which fit together
+``_cli.spool``          rows wait on disk, and become a file
+``_cli.convert``        a file of maps into a file with a matrix, in one pass
+``_cli.demo``           one task on real maps, beside a loop
+``_cli.command``        ``nbmapops`` and ``python -m nbmapops``
 ``__main__``            ``python -m nbmapops``
 """
 

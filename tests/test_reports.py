@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from nbmapops import CastMap, DictVectorizer, MapBatch, UnknownKeyError
-from nbmapops.__main__ import main
+from nbmapops._cli.command import main
 
 from .conftest import WITHOUT_JIT
 from .forms import WAYS, WITH_PANDAS, WITH_SCIPY, way

@@ -1,1 +1,1 @@
-"""The command: ``python -m nbmapops``."""
+"""The command: ``nbmapops`` and ``python -m nbmapops``."""

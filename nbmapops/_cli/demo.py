@@ -1,0 +1,96 @@
+"""Command: one task on real maps, beside the loop that a reader would have written."""
+
+from __future__ import annotations
+
+import json
+import time
+from importlib import resources
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from nbmapops import DictVectorizer, UnknownKeyError, __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+Atoms: TypeAlias = dict[str, int]
+
+_SHOWN = {962: "water", 702: "ethanol", 2519: "caffeine"}  # by their number in PubChem
+_MANY_ENTRIES = 1_000_000
+
+
+def demo() -> Iterator[str]:
+    """Yield the lines of the demo: the maps, the matrix, an error, and a time beside a loop's."""
+    compounds = _compounds()
+    maps = list(compounds.values())
+    dv = DictVectorizer.from_maps(maps)
+    yield f"nbmapops {__version__}: maps in, tensors out"
+    yield ""
+    yield f"maps: {len(maps)} compounds of PubChem, each a dict from element to number of atoms, as"
+    for number, name in _SHOWN.items():
+        yield f"  {name:<9} {compounds[number]}"
+    yield ""
+    yield f"dv = DictVectorizer.from_maps(maps) learns {len(dv)} columns; some of dv(maps):"
+    yield from _table(dv, [compounds[number] for number in _SHOWN], ["C", "H", "N", "O"])
+    yield ""
+    yield "Nothing is lost silently: dv({'Xe': 1}) is an error:"
+    try:
+        dv({"Xe": 1})
+    except UnknownKeyError as error:
+        yield f"  {error}"
+    yield ""
+    yield from _times(dv, maps)
+
+
+def _compounds() -> dict[int, Atoms]:
+    text = resources.files("nbmapops").joinpath("data", "compounds.jsonl").read_text("utf-8")
+    rows = map(json.loads, text.splitlines())
+    return {row["cid"]: row["atoms"] for row in rows}
+
+
+def _table(dv: DictVectorizer, maps: list[Atoms], shown: list[str]) -> Iterator[str]:
+    columns = [list(dv.vocabulary).index(word) for word in shown]
+    yield " " * 11 + "".join(f"{word:>4}" for word in shown)
+    for name, row in zip(_SHOWN.values(), dv(maps), strict=True):
+        yield f"  {name:<9}" + "".join(f"{row[column]:>4}" for column in columns)
+
+
+def _times(dv: DictVectorizer, few: list[Atoms]) -> Iterator[str]:
+    copies = -(-_MANY_ENTRIES // sum(map(len, few)))
+    maps = [dict(atoms) for _ in range(copies) for atoms in few]
+    entries = sum(map(len, maps))
+    column = {word: number for number, word in enumerate(dv.vocabulary)}
+
+    def loop() -> npt.NDArray[np.int64]:
+        matrix = np.zeros((len(maps), len(column)), np.int64)
+        for row, atoms in enumerate(maps):
+            for symbol, count in atoms.items():
+                matrix[row, column[symbol]] = count
+        return matrix
+
+    yield f"{len(maps):,} such maps, {entries:,} entries, as one matrix:"
+    dv(maps)  # compiles, or loads what an earlier run compiled
+    (slow, expected), (fast, matrix) = _best(loop), _best(lambda: dv(maps))
+    for name, seconds in (("a loop over the items", slow), ("dv(maps)", fast)):
+        rate = f"{digits(entries / seconds / 1e6)} million entries/s"
+        yield f"  {name:<22}{digits(seconds * 1e3):>6} ms {rate:>26}"
+    same = "the same matrix" if np.array_equal(matrix, expected) else "ANOTHER MATRIX"
+    yield f"  {same}, {digits(slow / fast)} times as fast"
+
+
+def _best(call: Callable[[], npt.NDArray[np.int64]]) -> tuple[float, npt.NDArray[np.int64]]:
+    """Return the best of three times, and the result."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        result = call()
+        times.append(time.perf_counter() - start)
+    return min(times), result
+
+
+def digits(number: float) -> str:
+    """Return the number with two digits that count, and all before the point."""
+    return f"{number:,.0f}" if number >= 9.95 else f"{number:.2g}"
