@@ -80,12 +80,18 @@ def undisturbed(
         return function(*args, **kwargs)
     results: list[_Result] = []
     errors: list[BaseException] = []
+    # Not `join`: a join that is interrupted makes Python 3.11 forget the thread, and a process
+    # that ends then breaks it off within the compiler.
+    ended = threading.Lock()
+    ended.acquire()
 
     def work() -> None:
         try:
             results.append(function(*args, **kwargs))
         except BaseException as raised:  # noqa: BLE001 (raised again by the thread that waits)
             errors.append(raised)
+        finally:
+            ended.release()
 
     thread = threading.Thread(target=work, name="nbmapops")
     try:
@@ -94,7 +100,7 @@ def undisturbed(
         if thread.ident is not None or is_foreign(error):
             raise
         return function(*args, **kwargs)
-    thread.join()
+    ended.acquire()
     if errors:
         raise errors[0]
     return results[0]

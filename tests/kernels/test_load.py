@@ -136,6 +136,30 @@ def test_what_is_undisturbed_raises_in_the_thread_that_waits() -> None:
         undisturbed(fail, "out")
 
 
+def test_a_process_that_is_interrupted_ends_after_what_is_undisturbed() -> None:
+    """A thread that a process does not wait for is broken off where it may do harm."""
+    pytest.importorskip("resource")  # SIGALRM
+    code = """
+import signal, time
+from nbmapops._load import undisturbed
+
+def ring(*_):
+    raise TimeoutError
+
+def slow():
+    time.sleep(1)
+    print("ended")
+
+signal.signal(signal.SIGALRM, ring)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    undisturbed(slow)
+except TimeoutError:
+    print("interrupted", end=" ")
+"""
+    assert run(code) == "interrupted ended"
+
+
 def test_without_a_thread_to_be_had_the_kernels_are_loaded_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
