@@ -132,7 +132,7 @@ def _numpy_int(item: Any, kind: Any, known: Any) -> Any:
         return True, np.int64(_uint32_at(at))
     if _is(kind, known, _UINT16):
         return True, np.int64(_uint16_at(at))
-    number = np.int64(0)
+    number = 0
     if _is(kind, known, _UINT64):
         number = _word_at(at)
         return number >= 0, number
