@@ -292,6 +292,21 @@ def _model() -> Iterator[Row]:
     yield from versus("S23", case, work, ("onnxruntime", 15))
 
 
+def _few_maps() -> Iterator[Row]:
+    goals = {1: ("<=", 3), 8: (">=", 2), 256: (">=", 12)}
+    for maps, (sense, bound) in goals.items():
+        case = f"MapSession, {maps} dicts; dict by dict"
+        yield from versus("S29", case, works.model(100, maps), ("onnxruntime", bound), sense=sense)
+
+
+def _wide_model() -> Iterator[Row]:
+    work = works.model(10_000, 5000)
+    yield from versus("S30", "MapSession, V=10,000, 5,000 dicts", work, ("scikit-learn", 5))
+    extra, outputs = measure.fresh("model_memory")
+    case = "the same: peak extra memory"
+    yield Row("S30", case, "<=", 1, extra, "64 MiB+outputs", (64 << 20) + outputs, unit="B")
+
+
 def _estimator() -> Iterator[Row]:
     for method, bound in (("fit_transform", 8), ("transform", 15)):
         work = works.estimator(method, 1000, SOME_MAPS)
@@ -335,6 +350,8 @@ TARGETS: dict[str, Callable[[], Iterator[Row]]] = {
     "S22": _growth,
     "S23": _model,
     "S24": _estimator,
+    "S29": _few_maps,
+    "S30": _wide_model,
     "M1": partial(_memory, "M1", "peak extra memory, arrays -> csr", "csr_memory", 1.1),
     "M2": partial(_memory, "M2", "peak extra memory, dicts -> csr", "generator_memory", 2),
     "M3": _index_memory,
@@ -420,7 +437,7 @@ def plot(table: Sequence[Row], file: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the targets that are asked for, all without arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="S1 .. S24, M1 .. M3")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="S1 .. S30, M1 .. M3")
     parser.add_argument("--json", metavar="FILE", help="write the table as JSON, too")
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios, as .svg or .png")
     options = parser.parse_args(arguments)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from benchmarks import works
 from measure import timed
 
@@ -33,7 +34,14 @@ def generator_memory() -> tuple[int, int]:
     return _extra_memory(works.csr_from_generator, 300_000)
 
 
-def _extra_memory(make: Callable[[int, int], works.Work], maps: int) -> tuple[int, int]:
+def model_memory() -> tuple[int, int]:
+    """Measure the extra memory of a model behind a wide vocabulary, and its outputs (S30)."""
+    return _extra_memory(works.model, 5000, width=10_000)
+
+
+def _extra_memory(
+    make: Callable[[int, int], works.Work], maps: int, width: int = 1000
+) -> tuple[int, int]:
     """Give the peak of resident bytes above those before the call, and the bytes of the result.
 
     The call has run before on a small batch: compiled code and libraries are loaded. With a fixed
@@ -41,13 +49,15 @@ def _extra_memory(make: Callable[[int, int], works.Work], maps: int) -> tuple[in
     result cannot use, unseen, memory that making the inputs has left behind.
     """
     ctypes.CDLL(None).mallopt(-3, 65_536)
-    make(1000, 1000).impls[works.OURS]()()
-    run = make(1000, maps).impls[works.OURS]()
+    make(width, 1000).impls[works.OURS]()()
+    run = make(width, maps).impls[works.OURS]()
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
     before = _resident("VmRSS")
-    matrix = run()
+    result = run()
     extra = _resident("VmHWM") - before
-    return extra, sum(part.nbytes for part in (matrix.data, matrix.indices, matrix.indptr))
+    if isinstance(result, np.ndarray):
+        return extra, result.nbytes
+    return extra, sum(part.nbytes for part in (result.data, result.indices, result.indptr))
 
 
 def _resident(field: str) -> int:
@@ -63,6 +73,7 @@ MEASUREMENTS: dict[str, Callable[[], Any]] = {
     "one_dict": one_dict,
     "csr_memory": csr_memory,
     "generator_memory": generator_memory,
+    "model_memory": model_memory,
 }
 
 if __name__ == "__main__":

@@ -61,3 +61,32 @@ class Model:
 
     def time_run(self, impl: str) -> None:
         self.run()
+
+
+class FewMaps:
+    """S29: the same for one request of a few maps."""
+
+    maps = 8
+    params: ClassVar = [[works.OURS, "onnxruntime"]]
+    param_names: ClassVar = ["impl"]
+
+    def setup(self, impl: str) -> None:
+        self.run = works.prepared(works.model(100, self.maps), impl)
+
+    def time_run(self, impl: str) -> None:
+        self.run()
+
+
+class WideModel:
+    """S30: the same with a wide vocabulary."""
+
+    maps = 5000
+    words = 10_000
+    params: ClassVar = [[works.OURS, "scikit-learn"]]
+    param_names: ClassVar = ["impl"]
+
+    def setup(self, impl: str) -> None:
+        self.run = works.prepared(works.model(self.words, self.maps), impl)
+
+    def time_run(self, impl: str) -> None:
+        self.run()

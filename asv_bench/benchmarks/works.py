@@ -342,16 +342,21 @@ def model(width: int, maps: int) -> Work:
     def ours() -> Run:
         from nbmapops.onnx import MapSession
 
-        session = MapSession(_pipeline(words, dicts))
+        session = MapSession(_converted(_pipeline(words, dicts)))
         return lambda: session.run(["probabilities"], {"x": dicts})[0]
 
     def onnxruntime() -> Run:
-        session = _ort_session(_pipeline(words, dicts))
+        session = _ort_session(_converted(_pipeline(words, dicts)))
         return lambda: np.concatenate(
             [session.run(["probabilities"], {"x": mapping})[0] for mapping in dicts]
         )
 
-    return Work(workloads.SIZE * maps, {OURS: ours, "onnxruntime": onnxruntime}, tolerance=1e-6)
+    def sklearn() -> Run:
+        pipeline = _pipeline(words, dicts)
+        return lambda: pipeline.predict_proba(dicts)
+
+    impls = {OURS: ours, "onnxruntime": onnxruntime, "scikit-learn": sklearn}
+    return Work(workloads.SIZE * maps, impls, tolerance=1e-6)
 
 
 # --- vocabularies ---------------------------------------------------------------------------------
@@ -569,9 +574,7 @@ def _ort_session(onnx_model: Any) -> Any:
 
 
 def _pipeline(words: list[str], dicts: list[dict[str, float]]) -> Any:
-    """Train a small model and convert it to ONNX."""
-    from skl2onnx import convert_sklearn
-    from skl2onnx.common.data_types import DictionaryType, FloatTensorType, StringTensorType
+    """Train a small model."""
     from sklearn.feature_extraction import DictVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -579,7 +582,14 @@ def _pipeline(words: list[str], dicts: list[dict[str, float]]) -> Any:
     maps = [dict.fromkeys(words, 0.0), *dicts[:500]]
     target = [int(sum(mapping.values()) > workloads.SIZE / 2) for mapping in maps]
     pipeline = make_pipeline(DictVectorizer(dtype=np.float32), LogisticRegression())
-    pipeline.fit(maps, target)
+    return pipeline.fit(maps, target)
+
+
+def _converted(pipeline: Any) -> Any:
+    """Convert a model to ONNX."""
+    from skl2onnx import convert_sklearn
+    from skl2onnx.common.data_types import DictionaryType, FloatTensorType, StringTensorType
+
     kind = DictionaryType(StringTensorType([1]), FloatTensorType([1]))
     return convert_sklearn(
         pipeline, initial_types=[("x", kind)], options={id(pipeline): {"zipmap": False}}
