@@ -25,7 +25,7 @@ from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import overload
 
-from nbmapops._jit import kernel
+from nbmapops._jit import inlined, kernel
 from nbmapops._reading.dictwalk import (
     _ADDRESSES,
     _BOOL,
@@ -139,19 +139,35 @@ def _numpy_int(item: Any, kind: Any, known: Any) -> Any:
     return False, number
 
 
-def _number(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:
-    """Store the number at address `item` as ``values[j]``; False if it is not taken."""
+def _in_range(values: Any, j: Any, known: Any) -> Any:
+    """Tell whether an integer that was stored is one that the result's dtype holds."""
     raise NotImplementedError
 
 
-@overload(_number)
+def _rare_number(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:
+    """Store as ``values[j]`` a number that `_store` does not take; False if it is not taken."""
+    raise NotImplementedError
+
+
+@overload(_in_range)
+def _overload_in_range(values: Any, j: Any, known: Any) -> Any:  # noqa: ARG001
+    return _any_float if values.dtype == types.float64 else _int_in_range
+
+
+@overload(_rare_number)
 def _overload_number(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:  # noqa: ARG001
-    return _number_as_float if values.dtype == types.float64 else _number_as_int
+    return _rare_float if values.dtype == types.float64 else _rare_int
 
 
-def _number_as_float(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:
-    if _store(item, cells, known, values, j):
-        return True
+def _any_float(values: Any, j: Any, known: Any) -> Any:  # noqa: ARG001
+    return True
+
+
+def _int_in_range(values: Any, j: Any, known: Any) -> Any:
+    return _word_at(known + 8 * _LOW) <= values[j] <= _word_at(known + 8 * _HIGH)
+
+
+def _rare_float(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:
     kind = _type_of(item)
     if _is(kind, known, _NONE):
         none = _word_at(known + 8 * _NONE_AS)
@@ -172,23 +188,19 @@ def _number_as_float(item: Any, cells: Any, known: Any, values: Any, j: Any) -> 
     return True
 
 
-def _number_as_int(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:
-    number = np.int64(0)
-    if _store(item, cells, known, values, j):
-        number = values[j]
-    else:
-        kind = _type_of(item)
-        taken, number = _numpy_int(item, kind, known)
-        if not taken:
-            value = np.nan
-            if _is(kind, known, _FLOAT) or _is(kind, known, _FLOAT64):
-                value = _double_at(item + _FLOAT_AT)
-            elif _is(kind, known, _FLOAT32):
-                value = np.float64(_single_at(item + _FLOAT_AT))
-            if not -(2.0**63) <= value < 2.0**63:
-                return False
-            number = np.int64(value)
-        values[j] = number
+def _rare_int(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:  # noqa: ARG001
+    kind = _type_of(item)
+    taken, number = _numpy_int(item, kind, known)
+    if not taken:
+        value = np.nan
+        if _is(kind, known, _FLOAT) or _is(kind, known, _FLOAT64):
+            value = _double_at(item + _FLOAT_AT)
+        elif _is(kind, known, _FLOAT32):
+            value = np.float64(_single_at(item + _FLOAT_AT))
+        if not -(2.0**63) <= value < 2.0**63:
+            return False
+        number = np.int64(value)
+    values[j] = number
     return _word_at(known + 8 * _LOW) <= number <= _word_at(known + 8 * _HIGH)
 
 
@@ -309,20 +321,35 @@ def _look_up(key: Any, text: Any, cells: Any, known: Any) -> Any:
     return column
 
 
-@_helper
-def _column(key: Any, text: Any, cells: Any, known: Any, call: Any, memo: Any, shift: Any) -> Any:
-    """Return the column of a number or a text under a key, from the memo if it is there."""
+@inlined
+def _slot_of(key: Any, text: Any, memo: Any, shift: Any) -> Any:
+    """Return the address of the memo's slot for a key and the text under it (0: a number)."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     mixed += np.uint64(text) * np.uint64(0xC2B2AE3D27D4EB4F)
-    slot = memo + (np.int64(mixed >> shift) << 5)
-    if _word_at(slot) == key and _word_at(slot + 8) == text and _word_at(slot + 24) == call:
-        return _word_at(slot + 16)
+    return memo + (np.int64(mixed >> shift) << 5)
+
+
+@inlined
+def _holds(slot: Any, key: Any, text: Any, call: Any) -> Any:
+    """Tell whether a slot was written in this call, for this key and text."""
+    return (
+        _word_at(slot) == key and _word_at(slot + 8) == text and _word_at(slot + 16) >> 32 == call
+    )
+
+
+@inlined
+def _column_in(slot: Any) -> Any:
+    return (_word_at(slot + 16) & 0xFFFFFFFF) - 1
+
+
+@_helper
+def _remember(slot: Any, key: Any, text: Any, call: Any, cells: Any, known: Any) -> Any:
+    """Look up a column, and write it into the memo."""
     column = _look_up(key, text, cells, known)
-    if column >= _LEFT_OUT:
+    if _LEFT_OUT <= column < 1 << 31:
         _set_word(slot, key)
         _set_word(slot + 8, text)
-        _set_word(slot + 16, column)
-        _set_word(slot + 24, call)
+        _set_word(slot + 16, (call << 32) + column + 1)
     return column
 
 
@@ -375,7 +402,11 @@ def _several(
             return _STOPPED
         if j >= len(columns):
             return _NO_SPARE
-        column = _column(key, text, cells, known, call, memo, shift)
+        place = _slot_of(key, text, memo, shift)
+        if _holds(place, key, text, call):
+            column = _column_in(place)
+        else:
+            column = _remember(place, key, text, call, cells, known)
         if column >= 0:
             columns[j] = column
             values[j] = 1
@@ -398,28 +429,37 @@ def _walk(
     memo, shift = _word_at(known + 8 * _MEMO), np.uint64(_word_at(known + 8 * _SHIFT))
     _set_word(cells + _NEXT, first)
     ends = np.zeros(len(offsets), np.int64)  # of the maps' own entries, which may be left out
-    entry, j, done, reason = 0, 0, 0, _GO
+    entry, j, done, next_end, reason = 0, 0, 0, 0, _GO
     while reason == _GO:
         n, reason = _note(maps, first, stop, _ANY_ROOM, known, cells, notes, ends)
         for note in range(notes, notes + 16 * n, 16):
-            while ends[done + 1] <= entry:
-                done += 1
-                offsets[done] = j
+            if entry == next_end:
+                while ends[done + 1] <= entry:
+                    done += 1
+                    offsets[done] = j
+                next_end = ends[done + 1]
             if j >= len(columns):
                 return done, FULL
             key, value = _word_at(note), _word_at(note + 8)
+            text = np.int64(0)
             if _is_text(value, known):
+                text = value
                 values[j] = 1
-                column = _column(key, value, cells, known, call, memo, shift)
-            elif _number(value, cells, known, values, j):
-                column = _column(key, 0, cells, known, call, memo, shift)
+            elif _store(value, cells, known, values, j) and _in_range(values, j, known):
+                pass  # in this order: a call for every number would cost 10 ns
+            elif not _rare_number(value, cells, known, values, j):
+                end = _several(key, value, cells, known, call, memo, shift, columns, values, j)
+                if end < 0:
+                    return done, FULL if end == _NO_SPARE else STOP
+                j, entry = end, entry + 1
+                continue
+            slot = _slot_of(key, text, memo, shift)
+            if _holds(slot, key, text, call):
+                column = _column_in(slot)
             else:
-                column = _several(key, value, cells, known, call, memo, shift, columns, values, j)
-                if column >= 0:
-                    j, entry = column, entry + 1
-                    continue
+                column = _remember(slot, key, text, call, cells, known)
             if column >= 0:
-                columns[j] = column
+                columns[np.uint64(j)] = column
                 j += 1
             elif column != _LEFT_OUT:
                 return done, FULL if column == _NO_SPARE else STOP
