@@ -107,8 +107,21 @@ class _NewFiles:
         return self._names[final]
 
     def publish(self) -> None:
-        for final, new in self._names.items():
-            new.replace(final)
+        """Give all files their names; if one cannot have it, the files of before are back."""
+        done: list[tuple[Path, Path]] = []
+        try:
+            for final, new in self._names.items():
+                old = new.with_name(f"{new.name}-old")
+                if final.exists():
+                    final.replace(old)
+                done.append((final, old))
+                new.replace(final)
+        except OSError:
+            for final, old in done:
+                final.unlink(missing_ok=True)
+                if old.exists():
+                    old.replace(final)
+            raise
 
 
 class _IdsFile:

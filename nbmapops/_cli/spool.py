@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = np.ndarray[Any, Any]
 
 _BLOCK = 1 << 20  # numbers written at a time
+_PIECE = 1 << 15  # rows or entries
 _INT32_MAX = 2**31 - 1
 _LENGTH, _CODE = np.dtype(np.int64), np.dtype(np.int32)
 
@@ -54,7 +55,14 @@ class Spool:
         self, lengths: npt.NDArray[np.int64], codes: npt.NDArray[np.int32], data: Array
     ) -> None:
         """Add the next rows."""
-        self._pieces.append(_Piece(len(lengths), len(data), data.dtype))
+        piece = _Piece(len(lengths), len(data), data.dtype)
+        last = self._pieces[-1] if self._pieces else None
+        if last and last.dtype == piece.dtype and max(last[:2]) < _PIECE:
+            self._pieces[-1] = _Piece(
+                last.rows + piece.rows, last.entries + piece.entries, piece.dtype
+            )
+        else:
+            self._pieces.append(piece)
         self._lengths.write(lengths.data)
         self._codes.write(codes.data)
         self._data.write(data.data)

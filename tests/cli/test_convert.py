@@ -101,7 +101,7 @@ def test_keys_are_shown_as_they_are(
     )
 
 
-@pytest.mark.parametrize("chunk", [1, 1 << 18])
+@pytest.mark.parametrize("chunk", [1, 1 << 15])
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
@@ -167,7 +167,7 @@ BAD_LINES = [
 ]
 
 
-@pytest.mark.parametrize("chunk", [1, 1 << 18])
+@pytest.mark.parametrize("chunk", [1, 1 << 15])
 @pytest.mark.parametrize(("line", "reason"), BAD_LINES)
 def test_bad_lines(
     folder: Path,
@@ -200,7 +200,7 @@ def test_line_that_is_no_text(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert fails(capsys, "maps.jsonl") == "maps.jsonl:2: byte 3 of the line is not UTF-8"
 
 
-@pytest.mark.parametrize("chunk", [1, 1 << 18])
+@pytest.mark.parametrize("chunk", [1, 1 << 15])
 @pytest.mark.parametrize("lines", [[2**53 + 1, 0.5], [0.5, 2**53 + 1]])
 def test_integer_that_a_float_elsewhere_would_round(
     folder: Path,
@@ -388,6 +388,20 @@ def test_a_dense_matrix_is_never_whole_in_memory(folder: Path) -> None:
     tracemalloc.stop()
     assert Path("maps.npy").stat().st_size > 40e6
     assert peak < 25e6
+
+
+def test_a_sparse_matrix_is_never_whole_in_memory(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonlines, "_CHUNK_BYTES", 1 << 12)
+    lines = [{f"w{(7 * n + 3 * k) % 90}": n for k in range(20)} for n in range(15_000)]
+    write("maps.jsonl", *lines)
+    tracemalloc.start()
+    main(["maps.jsonl"])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert Path("maps.npz").stat().st_size > 3.6e6
+    assert peak < 3.3e6
 
 
 def test_large_matrices_have_int64_indices(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from nbmapops._cli import jsonlines
 from nbmapops._cli.command import main
 from tests.cli.running import DENSE, MAPS, fails, load, names, pipe, write
 
-CHUNKS = pytest.mark.parametrize("chunk", [1, 1 << 18])
+CHUNKS = pytest.mark.parametrize("chunk", [1, 1 << 15])
 
 
 @pytest.fixture(autouse=True)
@@ -293,7 +293,7 @@ def test_a_chunk_at_once_gives_what_line_by_line_gives(
 ) -> None:
     write("maps.jsonl", {"k": 1}, line, {"k": 2.5})
     found = []
-    for chunk in (1, 1 << 18):
+    for chunk in (1, 1 << 15):
         monkeypatch.setattr(jsonlines, "_CHUNK_BYTES", chunk)
         status = main(["maps.jsonl", "-o", "x.npz"])
         found.append(
@@ -320,7 +320,7 @@ def test_the_first_bad_line_is_named_wherever_chunks_end(
     for _ in range(60):
         write("maps.jsonl", *rng.choices(lines, [2, 2, 1, 1, 1, 9], k=8))
         found = set()
-        for chunk in (1, 20, 45, 1 << 18):
+        for chunk in (1, 20, 45, 1 << 15):
             monkeypatch.setattr(jsonlines, "_CHUNK_BYTES", chunk)
             main(arguments)
             found.add(capsys.readouterr().err)

@@ -139,6 +139,30 @@ def test_files_that_cannot_be_replaced(folder: Path, capsys: pytest.CaptureFixtu
     assert fails(capsys, "maps.jsonl", "-o", "self.npz") == "self.npz would be overwritten"
 
 
+@pytest.mark.parametrize("refused", ["words", "ids", "matrix"])
+def test_a_file_that_cannot_be_replaced_leaves_all_as_they_were(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    refused: str,
+) -> None:
+    replace = Path.replace
+
+    def refuses(path: Path, target: Path) -> Path:
+        if path.name == refused:
+            raise PermissionError(13, "Permission denied", str(target))
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", refuses)
+    write("maps.jsonl", {"id": 1, "m": {"a": 1}})
+    write("maps.npz", "old matrix")
+    write("maps.vocabulary.json", "old words")
+    message = fails(capsys, "maps.jsonl", "--column", "m", "--id", "id")
+    assert message.endswith(": Permission denied")
+    assert Path("maps.npz").read_text() == "old matrix\n"
+    assert Path("maps.vocabulary.json").read_text() == "old words\n"
+
+
 # ------------------------------------------------------------------------------------ signals
 def started(folder: Path, **options: Any) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
     """Start the command, and wait until it holds what it reads in a folder of its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import logging
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 
 from nbmapops._cli import jsonlines
 from nbmapops._cli.command import main
+from nbmapops._cli.progress import compiling_is_shown
 from tests.cli.running import MAPS, pipe, write
 
 if TYPE_CHECKING:
@@ -68,3 +70,21 @@ def test_no_progress_without_tqdm(folder: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "stderr", terminal := _Terminal())
     assert main([write("maps.jsonl", *MAPS)]) == 0
     assert terminal.getvalue() == ""
+
+
+def test_one_line_says_on_a_terminal_that_kernels_are_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := _Terminal())
+    logger = logging.getLogger("nbmapops")
+    before = (logger.level, list(logger.handlers))
+    with compiling_is_shown():
+        logger.info("compiling %s, which no cache holds", "vectorize_csr")
+        logger.info("compiling %s, which no cache holds", "lookup")
+        logger.info("something else")
+    assert terminal.getvalue() == "nbmapops: compiling vectorize_csr, which no cache holds\n"
+    assert (logger.level, list(logger.handlers)) == before
+    monkeypatch.setattr(sys, "stderr", other := io.StringIO())
+    with compiling_is_shown():
+        logger.info("compiling %s, which no cache holds", "lookup")
+    assert other.getvalue() == ""
