@@ -24,8 +24,9 @@ The map of the package, in reading order; a module imports only modules above it
 ``_reading.arrow``      Arrow columns
 ``_reading.arrays``     keys, values and offsets as arrays: the only place that validates them
 ``_reading.tables``     long tables and columns of lists
-``_reading.lookup``     keys of any shape to columns
 ``_reading.dictwalk``   compiled: dicts are read through CPython's C API
+``_reading.textwalk``   compiled: the words among an array of str
+``_reading.lookup``     keys of any shape to columns
 ``_reading.mappings``   mappings in chunks
 ``_reading.toarrow``    a batch as an Arrow map column
 ``_reading.batch``      MapBatch

@@ -387,19 +387,22 @@ class Vocabulary:
     """
 
     __slots__ = (
-        "_ascending", "_columns", "_hash", "_index", "arrow_words", "copies", "kind", "words",
+        "_ascending", "_columns", "_hash", "_index", "arrow_words", "copies", "kind",
+        "text_index", "words",
     )  # fmt: skip
 
     kind: Kind
     words: Any  # a read-only int64 array, or a tuple of str
     copies: tuple[NDArray[np.int64], NDArray[np.int64]] | None
     arrow_words: Any  # words as Arrow text, made and kept by the adapter
+    text_index: Any  # the table of text words, made and kept by the compiled lookup
 
     def __init__(self, words: NDArray[np.int64] | tuple[str, ...]) -> None:
         self.kind = "string" if isinstance(words, tuple) else "int64"
         self.words = words if isinstance(words, tuple) else _frozen(words)
         self.copies = None
         self.arrow_words = None
+        self.text_index = None
         self._columns: dict[Any, int] | None = None
         self._index: Index | None = None
         self._ascending: tuple[NDArray[np.int64], NDArray[np.int64] | None] | None = None

@@ -41,8 +41,7 @@ MODULES = {module_name(path): ast.parse(path.read_text()) for path in PACKAGE.rg
 COMPILED = {
     name
     for name in MODULES
-    if name in ("_jit", "_reading.dictwalk", "_reading.recordwalk")
-    or name.split(".")[0] == "kernels"
+    if name == "_jit" or name.endswith("walk") or name.split(".")[0] == "kernels"
 }
 OPTIONAL = {"scipy", "pandas", "pyarrow", "sklearn", "onnx", "onnxruntime", "dask", "polars"}
 ADAPTERS = {"_reading.arrowlib", "_reading.arrow", "_reading.toarrow", "sklearn", "dask"}

@@ -84,6 +84,10 @@ def _found(flat: Any, vocabulary: Vocabulary, operator: str) -> Array:
         ready = typed(flat, "keys", operator)
         if isinstance(ready, np.ndarray):
             return _find(readonly(ready), vocabulary)
+    elif isinstance(flat, np.ndarray) and flat.dtype == object and _compiles(len(flat)):
+        found = _walked(flat, vocabulary)
+        if found is not None:
+            return found
     scalars = flat if isinstance(flat, list) else flat.tolist()
     refuse_missing(scalars, f"{operator}: keys")
     return _by_scalars(scalars, vocabulary, operator)
@@ -109,13 +113,37 @@ def _by_scalars(scalars: list[Any], vocabulary: Vocabulary, operator: str) -> Ar
 
 
 def _find_text(keys: list[str], vocabulary: Vocabulary) -> Array:
+    if _compiles(len(keys)):
+        objects = np.empty(len(keys), object)
+        objects[:] = keys
+        found = _walked(objects, vocabulary)
+        if found is not None:
+            return found
     return np.fromiter(map(vocabulary.columns.get, keys, repeat(-1)), np.int64, len(keys))
+
+
+def _compiles(keys: int) -> bool:
+    """Tell whether the compiled lookup finds so many keys sooner."""
+    return keys >= (_LOADED if "nbmapops.kernels" in sys.modules else _COMPILED)
+
+
+def _walked(keys: Array, vocabulary: Vocabulary) -> Array | None:
+    """Return the column of each text of an object array, None where plain Python must look."""
+    try:
+        from nbmapops._reading import textwalk
+    except ImportError:  # the kernels refuse to run in a subinterpreter
+        return None
+    if not textwalk.available():
+        return None
+    if vocabulary.text_index is None:
+        vocabulary.text_index = textwalk.build(vocabulary.words)
+    columns = np.empty(len(keys), np.int64)
+    return columns if textwalk.find(keys, vocabulary.text_index, columns) == len(keys) else None
 
 
 def _find(keys: Array, vocabulary: Vocabulary) -> Array:
     """Return the column of each int64 key: compiled where that is sooner."""
-    loaded = "nbmapops.kernels" in sys.modules
-    if len(keys) >= (_LOADED if loaded else _COMPILED):
+    if _compiles(len(keys)):
         try:
             from nbmapops import kernels
         except ImportError:  # they refuse to run in a subinterpreter

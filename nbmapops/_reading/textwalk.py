@@ -1,0 +1,203 @@
+"""Compiled: the words among an array of str objects, read where they lie.
+
+As for dicts (see `dictwalk`) the GIL is held, nothing that is called can run user code, and an
+object that is not exactly a str ends the walk: plain Python takes over there. A key's UTF-8 is
+that which CPython keeps for it; the keys are hashed 16 at a time, so that the memory of each has
+been asked for before it is needed: 25 ns a key where `dict.get` takes 200 to 400.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+
+from nbmapops._jit import kernel
+from nbmapops._reading.arrays import readonly
+from nbmapops._reading.dictwalk import (
+    _c_function,
+    _clear_error,
+    _helper,
+    _notes,
+    _prefetch,
+    _reader,
+    _set_word,
+    _word_at,
+    available,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nbmapops._constants import Array
+
+__all__ = ["TextIndex", "available", "build", "find"]
+
+_BLOCK = 16  # keys whose memory is asked for before the first of them is compared
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_TYPE_AT = 8
+
+_utf8 = _c_function("PyUnicode_AsUTF8AndSize", types.intp, types.intp, types.intp)
+_byte_at = _reader(types.uint8, ir.IntType(8))
+
+
+class TextIndex(NamedTuple):
+    """A hash table of words: of each slot hash and place of its word; 0 is an empty one.
+
+    At its place stand the number of a word, its size, and its UTF-8.
+    """
+
+    slots: Array  # int64, hash, place, hash, ...
+    text: Array  # int64: eight bytes each
+    seed: int
+
+
+@_helper
+def _hash(address: Any, size: Any, seed: Any) -> Any:
+    """Hash of bytes; no byte beside them is read."""
+    mixed = seed ^ np.uint64(size)
+    place = 0
+    while place + 8 <= size:
+        mixed = (mixed ^ np.uint64(_word_at(address + place))) * _FACTOR
+        mixed ^= mixed >> np.uint64(32)
+        place += 8
+    rest = np.uint64(0)
+    while place < size:
+        rest = rest << np.uint64(8) | np.uint64(_byte_at(address + place))
+        place += 1
+    mixed = (mixed ^ rest) * _FACTOR
+    mixed ^= mixed >> np.uint64(29)
+    return mixed * np.uint64(0xBF58476D1CE4E5B9)
+
+
+@_helper
+def _equal(one: Any, other: Any, size: Any) -> Any:
+    place = 0
+    while place + 8 <= size:
+        if _word_at(one + place) != _word_at(other + place):
+            return False
+        place += 8
+    while place < size:
+        if _byte_at(one + place) != _byte_at(other + place):
+            return False
+        place += 1
+    return True
+
+
+@_helper
+def _hash_of(address: Any, size: Any, seed: Any) -> Any:
+    """Hash as it stands in a slot: never 0."""
+    return np.int64(_hash(address, size, np.uint64(seed)) | np.uint64(1))
+
+
+@_helper
+def _slot_of(mixed: Any, slots: Any) -> Any:
+    return 2 * np.int64(np.uint64(mixed) >> np.uint64(20) & np.uint64(slots.size // 2 - 1))
+
+
+@kernel
+def _fill(places: Array, text: Array, slots: Array, seed: int) -> None:
+    """Enter the words; of equal ones the first is found."""
+    for word in range(places.size):
+        place = places[word]
+        address = text.ctypes.data + 8 * place + 16
+        mixed = _hash_of(address, text[place + 1], seed)
+        slot = _slot_of(mixed, slots)
+        while slots[slot] != 0:
+            slot = (slot + 2) & (slots.size - 1)
+        slots[slot] = mixed
+        slots[slot + 1] = place
+
+
+@partial(kernel, nogil=False)  # the GIL is held
+def _find(
+    items: int, stride: int, known: int, slots: Array, text: Array, seed: int, columns: Array
+) -> int:
+    """Write the number of each word, -1 for others; how many keys, up to one that is not a str."""
+    n, last = columns.size, slots.size - 1
+    slots_at, text_at = slots.ctypes.data, text.ctypes.data
+    notes = _notes()  # address and size of the UTF-8 of a block's keys
+    mixed = np.empty(_BLOCK, np.int64)
+    for i in range(min(2 * _BLOCK, n)):
+        _prefetch(_word_at(items + i * stride))
+    done = 0
+    while done < n:
+        count = min(_BLOCK, n - done)
+        for i in range(count):
+            if done + i + 2 * _BLOCK < n:
+                ahead = _word_at(items + (done + i + 2 * _BLOCK) * stride)
+                _prefetch(ahead)
+                _prefetch(ahead + 48)
+            item = _word_at(items + (done + i) * stride)
+            if item == 0 or _word_at(item + _TYPE_AT) != known:
+                return done
+            address = _utf8(item, notes + 16 * i + 8)
+            if address == 0:
+                _clear_error()
+                return done
+            _set_word(notes + 16 * i, address)
+            mixed[i] = _hash_of(address, _word_at(notes + 16 * i + 8), seed)
+            _prefetch(slots_at + 8 * _slot_of(mixed[i], slots))
+        for i in range(count):
+            slot = _slot_of(mixed[i], slots)
+            if slots[slot] == mixed[i]:
+                _prefetch(text_at + 8 * slots[slot + 1])
+        for i in range(count):
+            address, size = _word_at(notes + 16 * i), _word_at(notes + 16 * i + 8)
+            slot = _slot_of(mixed[i], slots)
+            column = -1
+            while slots[slot] != 0:
+                place = slots[slot + 1]
+                if (
+                    slots[slot] == mixed[i]
+                    and text[place + 1] == size
+                    and _equal(text_at + 8 * place + 16, address, size)
+                ):
+                    column = text[place]
+                    break
+                slot = (slot + 2) & last
+            columns[done + i] = column
+        done += count
+    return done
+
+
+def build(words: Sequence[str]) -> TextIndex:
+    """Return the table of words; one that is no UTF-8 (a lone surrogate) is found by nobody."""
+    # Nothing that CPython gives as UTF-8 has this form.
+    encoded = [word.encode("utf-8", "surrogatepass") for word in words]
+    sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
+    lengths = 2 + (sizes + 7) // 8
+    places = np.cumsum(lengths) - lengths
+    text = np.zeros(int(lengths.sum()), np.int64)
+    text[places], text[places + 1] = np.arange(len(encoded)), sizes
+    # Where the bytes of each word belong.
+    shifts = np.repeat(8 * places + 16 - (np.cumsum(sizes) - sizes), sizes)
+    packed = np.frombuffer(b"".join(encoded), np.uint8)
+    text.view(np.uint8)[shifts + np.arange(len(packed))] = packed
+    slots = np.zeros(2 << max(3, (2 * len(encoded)).bit_length()), np.int64)
+    seed = int.from_bytes(os.urandom(8), "little") >> 1  # so that nobody can choose slow words
+    _fill(readonly(places), readonly(text), slots, seed)
+    return TextIndex(readonly(slots), readonly(text), seed)
+
+
+def find(keys: Array, index: TextIndex, columns: Array) -> int:
+    """Write the number of the first equal word of each key, -1 for one that is none.
+
+    Parameters
+    ----------
+    keys : object array, shape (n,)
+    index : TextIndex
+    columns : int64 array, shape (n,)
+
+    Returns
+    -------
+    int
+        How many keys were read: all, or those before one (of a block) that is not exactly a str.
+    """
+    slots, text, seed = index
+    address, stride = keys.ctypes.data, keys.strides[0]
+    return int(_find(address, stride, id(str), slots, text, seed, columns))
