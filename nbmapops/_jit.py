@@ -26,7 +26,7 @@ from nbmapops._load import forget_half_imported, is_foreign, undisturbed
 forget_half_imported()
 
 import numba  # noqa: E402
-from numba import njit  # noqa: E402
+from numba import extending, njit  # noqa: E402
 from numba.core import event  # noqa: E402
 from numba.core.runtime.nrt import rtsys  # noqa: E402
 
@@ -78,6 +78,20 @@ def kernel(function: _Function, *, nogil: bool = True) -> _Function:
 def inlined(function: _Function) -> _Function:
     """Compile into the callers: Numba's own calls cost reference counts, felt once a map."""
     return cast("_Function", njit(nogil=True, inline="always")(function))
+
+
+def called_compiled(function: Any, runs: Callable[..., Any]) -> Callable[[_Function], _Function]:
+    """Say what is compiled into compiled code that calls a plain function.
+
+    `runs` is the kernel under the plain function: its ``overloads`` tell whether it is compiled.
+    """
+    function.overloads = getattr(runs, "overloads", {})
+
+    def choose(compiled: _Function) -> _Function:
+        extending.overload(function, inline="always", strict=False)(lambda *_: compiled)
+        return compiled
+
+    return choose
 
 
 # The cache.

@@ -215,7 +215,7 @@ KERNELS = sorted(name for name in COMPILED if name.split(".")[0] == "kernels")
 def test_kernels_are_found() -> None:
     compiled = {name for module in KERNELS for name in jitted(MODULES[module])}
 
-    assert {"lookup", "vectorize_dense", "vectorize_csr", "order_dense", "build_hash"} <= compiled
+    assert {"lookup", "vectorize_dense", "csr_rows", "ordered_rows", "build_hash"} <= compiled
 
 
 @pytest.mark.parametrize("name", sorted(COMPILED))
@@ -367,8 +367,8 @@ for cast_to in ("TO_FLOAT", "TO_INT64", "TO_STRING"):
                 op(columns[:50], values[:50])
                 if form and cast_to != "TO_STRING" and scipy:
                     op.csr(columns, values, offsets)
-compiled = {n: f for n, f in vars(kernels).items() if hasattr(f, "signatures")}
-print(json.dumps({n: [str(s) for s in f.signatures] for n, f in compiled.items()}))
+compiled = {n: f for n, f in vars(kernels).items() if hasattr(f, "overloads")}
+print(json.dumps({n: [str(s) for s in f.overloads] for n, f in compiled.items()}))
 """
 # Two widths of value, times two of column numbers for csr.
 MOST = {"vectorize_dense": 2, "vectorize_csr": 4, "order_dense": 2, "lookup": 1}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbmapops._jit import kernel
+from nbmapops._jit import inlined, kernel
 from nbmapops.kernels.index import hash_key
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ __all__ = ["distinct"]
 _U1 = np.uint64(1)
 
 
-@kernel
+@inlined
 def _probe(table: Array, shift: Any, multiplier: Any, key: Any, empty: Any) -> Any:
     """Where `table` holds `key`, or the empty place where it belongs."""
     mask = np.uint64(table.size - 1)

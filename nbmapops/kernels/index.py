@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nbmapops._constants import FORMAT, HASH, RANGE, TABLE, Array, Integer
-from nbmapops._jit import kernel
+from nbmapops._jit import inlined, kernel
 
-__all__ = ["build_hash", "find_columns", "hash_key", "lookup", "read_header"]
+__all__ = ["build_hash", "find_columns", "hash_key", "lookup", "read_header", "zeros64"]
 
 OK, OTHER_FORMAT, NO_FIT, MISMATCH = -1, -2, -3, -4
 
@@ -41,23 +41,32 @@ def _slot(h: Any, pilot: Any, n_slots: Any) -> Any:
     return ((((h ^ (np.uint64(pilot) * _K2)) * _K1) >> _U32) * n_slots) >> _U32
 
 
-@kernel
-def _largest_first(sizes: Array, largest: Integer) -> Array:
+@inlined
+def zeros64(size: Integer) -> Array:
+    """Return zeros, as NumPy's function does in three times the time to compile."""
+    array = np.empty(size, np.uint64)
+    for i in range(size):
+        array[i] = _U0
+    return array
+
+
+@inlined
+def _largest_first(sizes: Array, largest: np.uint64) -> Array:
     """Bucket numbers by falling size (counting sort)."""
-    first = np.zeros(largest + 2, np.int64)
+    first = zeros64(_LARGEST_BUCKET + 2)
     for b in range(sizes.size):
-        first[largest - sizes[b] + 1] += 1
-    for s in range(largest + 1):
+        first[largest - sizes[b] + _U1] += _U1
+    for s in range(_LARGEST_BUCKET):
         first[s + 1] += first[s]
-    order = np.empty(sizes.size, np.int64)
+    order = np.empty(sizes.size, np.uint64)
     for b in range(sizes.size):
         s = largest - sizes[b]
         order[first[s]] = b
-        first[s] += 1
+        first[s] += _U1
     return order
 
 
-@kernel
+@inlined
 def _group_hashes(
     words: Array, multiplier: Any, to_bucket: Any, order: Array, ends: Array, hashes: Array
 ) -> None:
@@ -65,9 +74,9 @@ def _group_hashes(
 
     The search for pilots reads them in that order, without a cache miss for each bucket.
     """
-    start = np.int64(0)
+    start = _U0
     for k in range(order.size):
-        size = np.int64(ends[order[k]])
+        size = ends[order[k]]
         ends[order[k]] = start
         start += size
     for i in range(words.size):
@@ -75,20 +84,20 @@ def _group_hashes(
         b = h >> to_bucket
         place = ends[b]
         hashes[place] = h
-        ends[b] = place + 1
+        ends[b] = place + _U1
 
 
-@kernel
-def _equal_at(items: Array, start: Integer, stop: Integer) -> Integer:
+@inlined
+def _equal_at(items: Array, start: np.uint64, stop: np.uint64) -> Integer:
     """Position of an item of ``items[start:stop]`` that stands there before, or -1."""
-    for i in range(start + 1, stop):
+    for i in range(start + _U1, stop):
         for j in range(start, i):
             if items[i] == items[j]:
-                return i
-    return -1
+                return np.int64(i)
+    return np.int64(-1)
 
 
-@kernel
+@inlined
 def _second(words: Array, multiplier: Any, h: Any) -> Integer:
     """Position of the second word that has the hash `h`."""
     before = 0
@@ -100,9 +109,9 @@ def _second(words: Array, multiplier: Any, h: Any) -> Integer:
     return NO_FIT
 
 
-@kernel
+@inlined
 def _find_pilot(
-    hashes: Array, lo: Integer, hi: Integer, n_slots: Any, taken: Array, places: Array
+    hashes: Array, lo: np.uint64, hi: np.uint64, n_slots: Any, taken: Array, places: Array
 ) -> Integer:
     """Smallest pilot that sends ``hashes[lo:hi]`` to free slots (set in `places`), or -1."""
     for pilot in range(_PILOTS):
@@ -111,7 +120,7 @@ def _find_pilot(
             s = _slot(hashes[i], pilot, n_slots)
             places[i - lo] = s
             hit |= taken[s >> _U6] >> (s & _U63)
-        if hit & _U1 == _U0 and _equal_at(places, 0, hi - lo) < 0:
+        if hit & _U1 == _U0 and _equal_at(places, _U0, hi - lo) < 0:
             return pilot
     return -1
 
@@ -150,21 +159,23 @@ def build_hash(
     """
     factor, size = np.uint64(np.int64(multiplier)), np.uint64(n_slots)
     to_bucket = _U64 - np.uint64(bucket_bits)
-    ends = np.zeros(pilots.size, np.int32)  # first the sizes of buckets
+    ends = zeros64(pilots.size)  # first the sizes of buckets
     for i in range(words.size):
-        ends[hash_key(words[i], factor) >> to_bucket] += 1
-    largest = np.int64(ends.max())
+        ends[hash_key(words[i], factor) >> to_bucket] += _U1
+    largest = _U0
+    for b in range(ends.size):
+        largest = max(largest, ends[b])
     if largest > _LARGEST_BUCKET:
         return NO_FIT
-    taken = np.zeros((n_slots >> 6) + 1, np.uint64)
+    taken = zeros64((n_slots >> 6) + 1)
     places = np.empty(_LARGEST_BUCKET, np.uint64)
     order = _largest_first(ends, largest)
     hashes = np.empty(words.size, np.uint64)
     _group_hashes(words, factor, to_bucket, order, ends, hashes)
-    hi = np.int64(0)
+    hi = _U0
     for k in range(order.size):
         b = order[k]
-        lo, hi = hi, np.int64(ends[b])
+        lo, hi = hi, ends[b]
         repeated = _equal_at(hashes, lo, hi)
         if repeated >= 0:
             return _second(words, factor, hashes[repeated])

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbmapops._jit import inlined, kernel
+from nbmapops.kernels.index import zeros64
 
 if TYPE_CHECKING:
     from nbmapops._constants import Array, Integer
 
-__all__ = [
-    "NARROW", "RANKED", "ascends", "mark", "marked_before", "order_entries", "rank", "survey",
-]  # fmt: skip
+__all__ = ["RANKED", "ascends", "rank", "write_ordered"]
 
 # Positions are unsigned in hot loops because Numba lets a negative index count from the end, which
 # keeps loops from becoming vector code: the check for ascending keys took 0.49 ns an entry, not
@@ -68,7 +67,7 @@ def rank(items: Array, lo: Integer, n: Integer, local: Array, ranks: Array) -> b
     return bool(total == n * (n - 1) // 2)
 
 
-@kernel
+@inlined
 def survey(keys: Array, lo: Integer, n: Integer) -> Any:
     """Smallest of ``keys[lo:lo + n]``, and the largest less the smallest."""
     at = np.uint64(lo)
@@ -78,20 +77,20 @@ def survey(keys: Array, lo: Integer, n: Integer) -> Any:
     return np.uint64(least), np.uint64(most) - np.uint64(least)
 
 
-@kernel
+@inlined
 def _count_bits(x: Any) -> Any:
     x = x - ((x >> _U1) & _PAIRS)
     x = (x & _NIBBLES) + ((x >> _U2) & _NIBBLES)
     return (((x + (x >> _U4)) & _BYTES) * _ONES) >> _U56
 
 
-@kernel
+@inlined
 def mark(keys: Array, lo: Integer, n: Integer, least: Any, span: Any) -> Any:
     """Bitmap of the keys less `least`, 32 to a word, each word above it the number of bits before.
 
     Returns the bitmap, and whether no key repeats.
     """
-    bitmap = np.zeros(np.int64(span >> _U5) + 1, np.uint64)
+    bitmap = zeros64(np.int64(span >> _U5) + 1)
     at = np.uint64(lo)
     for i in range(np.uint64(n)):
         place = min(np.uint64(keys[at + i]) - least, span)
@@ -104,14 +103,14 @@ def mark(keys: Array, lo: Integer, n: Integer, least: Any, span: Any) -> Any:
     return bitmap, total == np.uint64(n)
 
 
-@kernel
+@inlined
 def marked_before(bitmap: Array, place: Any) -> Any:
     """Return the rank of a place of the bit vector: how many bits before it are set."""
     word = bitmap[place >> _U5]
     return (word >> _U32) + _count_bits(word & ((_U1 << (place & _U31)) - _U1))
 
 
-@kernel
+@inlined
 def _bit_length(x: Any) -> Integer:
     length = 0
     while x != _U0:
@@ -120,7 +119,7 @@ def _bit_length(x: Any) -> Integer:
     return length
 
 
-@kernel
+@inlined
 def _gaps(differing: Any, masks: Array, lifts: Array) -> Integer:
     """Find the runs of bits that differ, from the top, and the shifts that close the gaps.
 
@@ -162,7 +161,7 @@ def _part(keys: Array, lo: Integer, least: Any, mask: Any, entries: Array, ends:
     differing = _U0
     for i in range(n):
         differing |= np.uint64(keys[at + i]) - least
-    masks, lifts = np.empty(4, np.uint64), np.empty(4, np.uint64)
+    masks, lifts = np.empty(np.int64(4), np.uint64), np.empty(np.int64(4), np.uint64)
     runs = _gaps(differing, masks, lifts)
     if ends.size == 1:
         for i in range(n):
@@ -171,44 +170,48 @@ def _part(keys: Array, lo: Integer, least: Any, mask: Any, entries: Array, ends:
             bits, lift = masks[run], lifts[run]
             for i in range(n):
                 entries[i] |= (((np.uint64(keys[at + i]) - least) & bits) << lift) & ~mask
-        ends[0] = entries.size
+        ends[0] = n
         return True
     shift = np.uint64(64 - _bit_length(np.uint64(ends.size - 1)))
     for i in range(n):
-        ends[_closed(keys[at + i], least, runs, masks, lifts) >> shift] += 1
+        ends[_closed(keys[at + i], least, runs, masks, lifts) >> shift] += _U1
     _starts(ends)
-    place = ends.copy()
+    place = np.empty(ends.size, np.uint64)
+    for part in range(ends.size):
+        place[part] = ends[part]
     for i in range(n):
         closed = _closed(keys[at + i], least, runs, masks, lifts)
         part = closed >> shift
-        to = np.uint64(place[part])
+        to = place[part]
         if to < n:
             entries[to] = (closed & ~mask) | np.uint64(i)
-        place[part] += 1
+        place[part] += _U1
     whole = True
     for part in range(ends.size - 1):
         whole &= place[part] == ends[part + 1]
         ends[part] = place[part]
-    whole &= place[ends.size - 1] == entries.size
-    ends[ends.size - 1] = entries.size
+    whole &= place[ends.size - 1] == n
+    ends[ends.size - 1] = n
     return bool(whole)
 
 
-@kernel
+@inlined
 def _starts(count: Array) -> None:
     """Turn the counts of digits into the places where they start."""
-    start = np.int64(0)
+    start = _U0
     for digit in range(count.size):
-        start, count[digit] = start + count[digit], start
+        size = count[digit]
+        count[digit] = start
+        start += size
 
 
-@kernel
+@inlined
 def _scatter(source: Array, target: Array, shift: Any, mask: Any, place: Array) -> None:
     for i in range(source.size):
         item = source[i]
         digit = (item >> shift) & mask
-        target[np.uint64(place[digit])] = item
-        place[digit] += 1
+        target[place[digit]] = item
+        place[digit] += _U1
 
 
 @kernel
@@ -216,12 +219,17 @@ def _order_part(entries: Array, other: Array, shift: Any, high: Array, low: Arra
     """Order a part by its next two digits; False when so many share both that more must be done."""
     below = shift - np.uint64(_bit_length(np.uint64(low.size - 1)))
     mask = np.uint64(low.size - 1)
-    high[:] = 0
-    low[:] = 0
+    for digit in range(low.size):
+        high[digit] = _U0
+        low[digit] = _U0
     for i in range(entries.size):
-        high[(entries[i] >> shift) & mask] += 1
-        low[(entries[i] >> below) & mask] += 1
-    if high.max() * low.max() > 64 * entries.size:
+        high[(entries[i] >> shift) & mask] += _U1
+        low[(entries[i] >> below) & mask] += _U1
+    most_high, most_low = _U0, _U0
+    for digit in range(low.size):
+        most_high = max(most_high, high[digit])
+        most_low = max(most_low, low[digit])
+    if most_high * most_low > np.uint64(64 * entries.size):
         return False
     _starts(low)
     _scatter(entries, other, below, mask, low)
@@ -230,7 +238,7 @@ def _order_part(entries: Array, other: Array, shift: Any, high: Array, low: Arra
     return True
 
 
-@kernel
+@inlined
 def _settle(keys: Array, lo: Integer, entries: Array, mask: Any) -> Any:
     """Finish the order of entries that is right but for close keys (insertion sort).
 
@@ -281,16 +289,16 @@ def _order_digits(keys: Array, lo: Integer, n: Integer, bits: Integer) -> Any:
         while differing & _U1 == _U0:
             differing >>= _U1
             shift += _U1
-        place = np.zeros(1 << bits, np.int64)
+        place = zeros64(1 << bits)
         for i in range(n):
-            place[(own[i] >> shift) & mask] += 1
+            place[(own[i] >> shift) & mask] += _U1
         _starts(place)
         for i in range(n):
             digit = (own[i] >> shift) & mask
-            to = np.uint64(place[digit])
+            to = place[digit]
             other[to] = own[i]
             moved[to] = entries[i]
-            place[digit] += 1
+            place[digit] += _U1
         own, other = other, own
         entries, moved = moved, entries
         differing &= ~mask
@@ -319,17 +327,17 @@ def order_entries(keys: Array, lo: Integer, n: Integer, least: Any) -> Any:
         leading = min(_bit_length(np.uint64(n)) - 12, 7)
     elif n >= 4096:
         bits = 10
-    ends = np.zeros(1 << leading, np.int64)
+    ends = zeros64(1 << leading)
     # One allocation: the C library keeps it, where it gives two of them back to the system,
     # whose fresh pages cost 4 ns an entry.
     scratch = np.empty(2 * n, np.uint64)
     entries, other = scratch[:n], scratch[n:]
     done = _part(keys, lo, least, mask, entries, ends)
-    high, low = np.empty(1 << bits, np.int64), np.empty(1 << bits, np.int64)
+    high, low = np.empty(1 << bits, np.uint64), np.empty(1 << bits, np.uint64)
     shift = np.uint64(64 - leading - bits)
     start = np.int64(0)
     for part in range(ends.size):
-        end = ends[part]
+        end = np.int64(ends[part])
         if done and end - start > 1:
             done = _order_part(entries[start:end], other, shift, high, low)
         start = end
@@ -340,3 +348,72 @@ def order_entries(keys: Array, lo: Integer, n: Integer, least: Any) -> Any:
         entries, repeated = _order_digits(keys, lo, n, 8 if n < 4096 else 11)
         return entries, ~_U0, repeated
     return entries, mask, repeated
+
+
+@kernel
+def write_ordered(
+    items: Array, held: Array, lo: Integer, n: Integer, first_wins: bool,
+    base: Integer, out_items: Array | None, out: Array,
+) -> Integer:  # fmt: skip
+    """Write a row of many entries, or with repeated items, by ascending item.
+
+    Parameters
+    ----------
+    items, held : arrays
+        The row is their entries ``lo .. lo + n - 1``.
+    lo, n : int
+        Where it stands.
+    first_wins : bool
+        Whether of entries with the same item the first counts; otherwise the row is bad.
+    base : int
+        Where it starts in `out`.
+    out_items : array or None
+        Written: the items, where they are wanted.
+    out : array
+        Written: what is held.
+
+    Returns
+    -------
+    int
+        The number of entries written; -1 for a row that is bad, or for which there is no room.
+    """
+    room = out.size
+    if out_items is not None:
+        room = min(room, out_items.size)
+    at, place = np.uint64(lo), np.uint64(base)
+    least, span = survey(items, lo, n)
+    if RANKED < n <= room - base and span >> NARROW < np.uint64(n):
+        bitmap, single = mark(items, lo, n, least, span)
+        if single:
+            last = np.uint64(n - 1)
+            for i in range(np.uint64(n)):
+                before = marked_before(bitmap, min(np.uint64(items[at + i]) - least, span))
+                to = place + min(before, last)
+                if out_items is not None:
+                    out_items[to] = items[at + i]
+                out[to] = held[at + i]
+            return n
+    entries, mask, repeated = order_entries(items, lo, n, least)
+    if not repeated and n <= room - base:
+        for i in range(np.uint64(n)):
+            entry = at + (entries[i] & mask)
+            if out_items is not None:
+                out_items[place + i] = items[entry]
+            out[place + i] = held[entry]
+        return n
+    if not first_wins:
+        return np.int64(-1)
+    previous, end = np.int64(0), np.uint64(room)
+    for i in range(np.uint64(n)):
+        entry = at + (entries[i] & mask)
+        item = np.int64(items[entry])
+        if i > _U0 and item == previous:
+            continue
+        if place >= end:
+            return np.int64(-1)
+        if out_items is not None:
+            out_items[place] = item
+        out[place] = held[entry]
+        place += _U1
+        previous = item
+    return np.int64(place) - base

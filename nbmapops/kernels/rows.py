@@ -6,18 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbmapops._jit import kernel
-from nbmapops.kernels.index import MISMATCH, OK, find_columns, read_header
-from nbmapops.kernels.order import (
-    NARROW,
-    RANKED,
-    ascends,
-    mark,
-    marked_before,
-    order_entries,
-    rank,
-    survey,
-)
+from nbmapops._jit import called_compiled, inlined, kernel
+from nbmapops.kernels.index import MISMATCH, OK, find_columns, read_header, zeros64
+from nbmapops.kernels.order import RANKED, ascends, rank, write_ordered
 
 if TYPE_CHECKING:
     from nbmapops._constants import Array, Integer
@@ -31,8 +22,11 @@ _U0, _U1, _U6, _U63 = (np.uint64(bits) for bits in (0, 1, 6, 63))
 _GROUP_ENTRIES = 1024
 _GROUP_ROWS = 256
 
+# The status of a kernel that leaves the rest to one that can order rows.
+UNORDERED = -5
 
-@kernel
+
+@inlined
 def _next_group(
     offsets: Array, first: Integer, stop: Integer, lo: Integer, limit: Integer, ends: Array
 ) -> Any:
@@ -50,7 +44,7 @@ def _next_group(
     return maps, False
 
 
-@kernel
+@inlined
 def _reserve(array: Array, size: Integer) -> Array:
     return array if array.size >= size else np.empty(size, array.dtype)
 
@@ -58,7 +52,7 @@ def _reserve(array: Array, size: Integer) -> Array:
 # Rows of a dense matrix
 
 
-@kernel
+@inlined
 def _write_rows(
     columns: Array, values: Array, lo: Integer, ends: Array, maps: Integer, fill: Any,
     prefilled: bool, skip_unknown: bool, first_wins: bool, seen: Array, row: Integer, out: Array,
@@ -141,7 +135,7 @@ def vectorize_dense(
         return start
     ends = np.empty(_GROUP_ROWS, np.int64)
     columns = np.empty(_GROUP_ENTRIES, np.int64)
-    seen = np.zeros((width >> 6) + 1, np.uint64)
+    seen = zeros64((width >> 6) + 1)
     row = start
     while row < stop:
         maps, broken = _next_group(offsets, row, stop, lo, limit, ends)
@@ -162,7 +156,7 @@ def vectorize_dense(
 # Rows of a CSR matrix
 
 
-@kernel
+@inlined
 def _take_known(columns: Array, held: Array, ends: Array, maps: Integer, skip: bool) -> Integer:
     """Close the gaps of unknown keys; the number of maps up to one that must not have any."""
     kept, first, stop = _U0, _U0, _U0
@@ -180,48 +174,16 @@ def _take_known(columns: Array, held: Array, ends: Array, maps: Integer, skip: b
 
 
 @kernel
-def _emit_long(
-    columns: Array, held: Array, lo: Integer, n: Integer, first_wins: bool,
-    base: Integer, indices: Array, data: Array,
-) -> Integer:  # fmt: skip
-    """Write a row of many entries, or with repeated columns; how many entries, -1: a bad map."""
-    room = min(indices.size, data.size)
-    at, place = np.uint64(lo), np.uint64(base)
-    least, span = survey(columns, lo, n)
-    if n > RANKED and n <= room - base and span >> NARROW < np.uint64(n):
-        bitmap, single = mark(columns, lo, n, least, span)
-        if single:
-            for i in range(np.uint64(n)):
-                column = columns[at + i]
-                to = place + marked_before(bitmap, np.uint64(column) - least)
-                indices[to] = column
-                data[to] = held[at + i]
-            return n
-    entries, mask, repeated = order_entries(columns, lo, n, least)
-    if repeated and not first_wins:
-        return -1
-    last, end = np.int64(-1), np.uint64(room)
-    for i in range(n):
-        entry = at + (entries[i] & mask)
-        column = np.int64(columns[entry])
-        if column == last:
-            continue
-        if place >= end:
-            return -1
-        indices[place] = column
-        data[place] = held[entry]
-        place += _U1
-        last = column
-    return np.int64(place) - base
-
-
-@kernel
 def _emit_rows(
     columns: Array, held: Array, ends: Array, maps: Integer, first_wins: bool,
     local: Array, ranks: Array, row: Integer, base: Integer,
-    indptr: Array, indices: Array, data: Array,
-) -> Any:  # fmt: skip
-    """Write a group of rows by ascending column; how many, up to a bad one, and their end."""
+    indptr: Array, indices: Array, data: Array, ordered: bool | None,
+) -> tuple[Integer, Integer, bool]:  # fmt: skip
+    """Write a group of rows by ascending column.
+
+    Returns the number of rows written, where the last one ends, and whether the next is bad: if
+    not, it must be ordered, which is not to be done here.
+    """
     room = min(indices.size, data.size)
     lo = np.int64(0)
     for m in range(maps):
@@ -237,21 +199,84 @@ def _emit_rows(
                 place = to + np.uint64(ranks[i])
                 indices[place] = local[i]
                 data[place] = held[at + i]
+        elif ordered is None:
+            return m, base, False
         else:
-            n = _emit_long(columns, held, lo, n, first_wins, base, indices, data)
+            n = write_ordered(columns, held, lo, n, first_wins, base, indices, data)
             if n < 0:
-                return m, base
+                return m, base, True
         base += n
         indptr[row + m + 1] = base
         lo = ends[m]
-    return maps, base
+    return maps, base, False
 
 
 @kernel
+def csr_rows(
+    header: Array, pilots: Array, slots: Array, table: Array,
+    keys: Array, values: Array, offsets: Array, start: Integer, stop: Integer,
+    skip_unknown: bool, first_wins: bool, base: Integer,
+    indptr: Array, indices: Array, data: Array, ordered: bool | None,
+) -> tuple[Integer, Integer, Integer]:  # fmt: skip
+    """Do what `vectorize_csr` does; with None for `ordered` up to a row that must be ordered.
+
+    That takes two thirds of the time to compile, and most batches have no such row. Returns the
+    status, where the last written row ends, and the row that must be ordered.
+    """
+    head = read_header(header, pilots, slots, table)
+    if head[0] != OK:
+        return head[0], base, start
+    if start < 0 or stop > offsets.size - 1 or stop > indptr.size - 1:
+        return MISMATCH, base, start
+    if base < 0 or base > indices.size or base > data.size:
+        return MISMATCH, base, start
+    if indices.itemsize == 4 and head[2] > 1 << 31:
+        return MISMATCH, base, start
+    if start >= stop:
+        return OK, base, start
+    if indptr.itemsize == 4:  # a row that ends further is a row without room
+        indices = indices[: (1 << 31) - 1]
+    limit, lo = min(values.size, keys.size), offsets[start]
+    if lo < 0 or lo > limit:
+        return start, base, start
+    ends = np.empty(np.int64(_GROUP_ROWS), np.int64)
+    columns = np.empty(np.int64(_GROUP_ENTRIES), indices.dtype)
+    held = np.empty(np.int64(_GROUP_ENTRIES), values.dtype)
+    local = np.empty(np.int64(RANKED), indices.dtype)
+    ranks = np.empty(np.int64(RANKED), indices.dtype)
+    row = start
+    while row < stop:
+        maps, broken = _next_group(offsets, row, stop, lo, limit, ends)
+        last = ends[maps - 1] if maps > 0 else lo
+        columns, held = _reserve(columns, last - lo), _reserve(held, last - lo)
+        known = find_columns(head, pilots, slots, table, keys, lo, last, columns)
+        at = np.uint64(lo)
+        for i in range(np.uint64(last - lo)):
+            held[i] = values[at + i]
+        for m in range(maps):
+            ends[m] -= lo
+        if not known:
+            whole = _take_known(columns, held, ends, maps, skip_unknown)
+            broken |= whole < maps
+            maps = whole
+        written, base, bad = _emit_rows(
+            columns, held, ends, maps, first_wins, local, ranks, row, base,
+            indptr, indices, data, ordered,
+        )  # fmt: skip
+        row += written
+        if written < maps and not bad:
+            return UNORDERED, base, row
+        if broken or bad:
+            return row, base, row
+        lo = last
+    return OK, base, row
+
+
 def vectorize_csr(
     header: Array, pilots: Array, slots: Array, table: Array,
     keys: Array, values: Array, offsets: Array, start: Integer, stop: Integer,
-    skip_unknown: bool, first_wins: bool, base: Integer, indptr: Array, indices: Array, data: Array,
+    skip_unknown: bool, first_wins: bool, base: Integer,
+    indptr: Array, indices: Array, data: Array,
 ) -> tuple[Integer, Integer]:  # fmt: skip
     """Write maps ``start .. stop - 1`` as rows of a canonical CSR matrix.
 
@@ -288,92 +313,79 @@ def vectorize_csr(
     end : int
         Where the last written row ends.
     """
-    head = read_header(header, pilots, slots, table)
-    if head[0] != OK:
-        return head[0], base
-    if start < 0 or stop > offsets.size - 1 or stop > indptr.size - 1:
-        return MISMATCH, base
-    if not 0 <= base <= min(indices.size, data.size):
-        return MISMATCH, base
-    if indices.itemsize == 4 and head[2] > 1 << 31:
-        return MISMATCH, base
-    if start >= stop:
-        return OK, base
-    if indptr.itemsize == 4:  # a row that ends further is a row without room
-        indices = indices[: (1 << 31) - 1]
-    limit, lo = min(keys.size, values.size), offsets[start]
-    if lo < 0 or lo > limit:
-        return start, base
-    ends = np.empty(_GROUP_ROWS, np.int64)
-    columns = np.empty(_GROUP_ENTRIES, indices.dtype)
-    held = np.empty(_GROUP_ENTRIES, values.dtype)
-    local, ranks = np.empty(RANKED, indices.dtype), np.empty(RANKED, indices.dtype)
-    row = start
-    while row < stop:
-        maps, broken = _next_group(offsets, row, stop, lo, limit, ends)
-        last = ends[maps - 1] if maps > 0 else lo
-        columns, held = _reserve(columns, last - lo), _reserve(held, last - lo)
-        known = find_columns(head, pilots, slots, table, keys, lo, last, columns)
-        at = np.uint64(lo)
-        for i in range(np.uint64(last - lo)):
-            held[i] = values[at + i]
-        for m in range(maps):
-            ends[m] -= lo
-        if not known:
-            whole = _take_known(columns, held, ends, maps, skip_unknown)
-            broken |= whole < maps
-            maps = whole
-        written, base = _emit_rows(
-            columns, held, ends, maps, first_wins, local, ranks, row, base, indptr, indices, data
-        )
-        row += written
-        if broken or written < maps:
-            return row, base
-        lo = last
-    return OK, base
+    status, end, row = csr_rows(
+        header, pilots, slots, table, keys, values, offsets, start, stop, skip_unknown, first_wins,
+        base, indptr, indices, data, None,
+    )  # fmt: skip
+    if status == UNORDERED:
+        status, end, _ = csr_rows(
+            header, pilots, slots, table, keys, values, offsets, row, stop, skip_unknown,
+            first_wins, end, indptr, indices, data, True,
+        )  # fmt: skip
+    return status, end
+
+
+@called_compiled(vectorize_csr, csr_rows)
+def _vectorize_csr(
+    header: Array, pilots: Array, slots: Array, table: Array,
+    keys: Array, values: Array, offsets: Array, start: Integer, stop: Integer,
+    skip_unknown: bool, first_wins: bool, base: Integer,
+    indptr: Array, indices: Array, data: Array,
+) -> tuple[Integer, Integer]:  # fmt: skip
+    status, end, _ = csr_rows(
+        header, pilots, slots, table, keys, values, offsets, start, stop, skip_unknown, first_wins,
+        base, indptr, indices, data, True,
+    )  # fmt: skip
+    return status, end
 
 
 # CastMap: values by ascending key
 
 
 @kernel
-def _order_long(
-    keys: Array, values: Array, lo: Integer, n: Integer, first_wins: bool, base: Integer, out: Array
-) -> Integer:
-    """Write a map of many entries, or with repeated keys; how many entries, -1: a bad map."""
-    at, place = np.uint64(lo), np.uint64(base)
-    least, span = survey(keys, lo, n)
-    fits = n <= out.size - base
-    if fits and n > RANKED and span >> NARROW < np.uint64(n):
-        bitmap, single = mark(keys, lo, n, least, span)
-        if single:
-            last = np.uint64(n - 1)
+def ordered_rows(
+    keys: Array, values: Array, offsets: Array, start: Integer, stop: Integer, first_wins: bool,
+    base: Integer, out_offsets: Array, out: Array, ordered: bool | None,
+) -> tuple[Integer, Integer, Integer]:  # fmt: skip
+    """Do what `order_dense` does; with None for `ordered` up to a map that must be ordered.
+
+    Returns the status, where the last written map ends, and the map that must be ordered.
+    """
+    if start < 0 or stop > offsets.size - 1 or stop > out_offsets.size - 1:
+        return MISMATCH, base, start
+    if base < 0 or base > out.size:
+        return MISMATCH, base, start
+    if start >= stop:
+        return OK, base, start
+    limit, lo = min(values.size, keys.size), offsets[start]
+    if lo < 0 or lo > limit:
+        return start, base, start
+    local, ranks = np.empty(np.int64(RANKED), np.int64), np.empty(np.int64(RANKED), np.int64)
+    for row in range(start, stop):
+        hi = offsets[row + 1]
+        if hi < lo or hi > limit:
+            return row, base, row
+        n = hi - lo
+        at, to = np.uint64(lo), np.uint64(base)
+        fits = n <= out.size - base
+        if fits and ascends(keys, lo, n):
             for i in range(np.uint64(n)):
-                before = marked_before(bitmap, min(np.uint64(keys[at + i]) - least, span))
-                out[place + min(before, last)] = values[at + i]
-            return n
-    entries, mask, repeated = order_entries(keys, lo, n, least)
-    if fits and not repeated:
-        for i in range(np.uint64(n)):
-            out[place + i] = values[at + (entries[i] & mask)]
-        return n
-    if not first_wins:
-        return -1
-    end, previous = np.uint64(out.size), np.int64(0)
-    for i in range(n):
-        entry = at + (entries[i] & mask)
-        key = keys[entry]
-        if i > 0 and key == previous:
-            continue
-        if place >= end:
-            return -1
-        out[place] = values[entry]
-        place += _U1
-        previous = key
-    return np.int64(place) - base
+                out[to + i] = values[at + i]
+        elif fits and n <= RANKED and rank(keys, lo, n, local, ranks):
+            for i in range(np.uint64(n)):
+                out[to + np.uint64(ranks[i])] = values[at + i]
+        elif ordered is None:
+            return UNORDERED, base, row
+        else:
+            n = write_ordered(keys, values, lo, n, first_wins, base, None, out)
+            if n < 0:
+                return row, base, row
+        base += n
+        out_offsets[row + 1] = base
+        lo = hi
+    return OK, base, stop
 
 
-@kernel
 def order_dense(
     keys: Array, values: Array, offsets: Array, start: Integer, stop: Integer, first_wins: bool,
     base: Integer, out_offsets: Array, out: Array,
@@ -406,34 +418,22 @@ def order_dense(
     end : int
         Where the last written map ends.
     """
-    if start < 0 or stop > offsets.size - 1 or stop > out_offsets.size - 1:
-        return MISMATCH, base
-    if not 0 <= base <= out.size:
-        return MISMATCH, base
-    if start >= stop:
-        return OK, base
-    limit, lo = min(keys.size, values.size), offsets[start]
-    if lo < 0 or lo > limit:
-        return start, base
-    local, ranks = np.empty(RANKED, np.int64), np.empty(RANKED, np.int64)
-    for row in range(start, stop):
-        hi = offsets[row + 1]
-        if hi < lo or hi > limit:
-            return row, base
-        n = hi - lo
-        at, to = np.uint64(lo), np.uint64(base)
-        fits = n <= out.size - base
-        if fits and ascends(keys, lo, n):
-            for i in range(np.uint64(n)):
-                out[to + i] = values[at + i]
-        elif fits and n <= RANKED and rank(keys, lo, n, local, ranks):
-            for i in range(np.uint64(n)):
-                out[to + np.uint64(ranks[i])] = values[at + i]
-        else:
-            n = _order_long(keys, values, lo, n, first_wins, base, out)
-            if n < 0:
-                return row, base
-        base += n
-        out_offsets[row + 1] = base
-        lo = hi
-    return OK, base
+    status, end, row = ordered_rows(
+        keys, values, offsets, start, stop, first_wins, base, out_offsets, out, None
+    )
+    if status == UNORDERED:
+        status, end, _ = ordered_rows(
+            keys, values, offsets, row, stop, first_wins, end, out_offsets, out, True
+        )
+    return status, end
+
+
+@called_compiled(order_dense, ordered_rows)
+def _order_dense(
+    keys: Array, values: Array, offsets: Array, start: Integer, stop: Integer, first_wins: bool,
+    base: Integer, out_offsets: Array, out: Array,
+) -> tuple[Integer, Integer]:  # fmt: skip
+    status, end, _ = ordered_rows(
+        keys, values, offsets, start, stop, first_wins, base, out_offsets, out, True
+    )
+    return status, end

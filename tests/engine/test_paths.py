@@ -98,7 +98,7 @@ def ways() -> dict[str, set[str]]:
     return {name: set(names) for name, names in json.loads(done.stdout).items()}
 
 
-LONG = {"_emit_long", "mark", "order_entries", "_order_long", "rank"}
+LONG = {"write_ordered", "mark", "order_entries", "rank"}
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ LONG = {"_emit_long", "mark", "order_entries", "_order_long", "rank"}
         ("table, short row", {"table", "rank"}),
         ("hash, short row", {"hash", "rank"}),
         ("range, long ascending row", {"range"}),
-        ("table, long row", {"table", "_emit_long", "mark"}),
-        ("hash, sparse long row", {"table", "_emit_long", "order_entries"}),
+        ("table, long row", {"table", "write_ordered", "mark"}),
+        ("hash, sparse long row", {"table", "write_ordered", "order_entries"}),
         ("ascending map", set()),
         ("short map", {"rank"}),
-        ("narrow map", {"_order_long", "mark"}),
-        ("wide map", {"_order_long", "order_entries"}),
+        ("narrow map", {"write_ordered", "mark"}),
+        ("wide map", {"write_ordered", "order_entries"}),
     ],
 )
 def test_an_input_takes_its_way(ways: dict[str, set[str]], name: str, taken: set[str]) -> None:
