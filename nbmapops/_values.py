@@ -237,8 +237,6 @@ def _are_shown(numbers: Array, places: int) -> Array:
     with np.errstate(all="ignore"):
         read = np.rint(numbers * np.float64(10.0**places)) / 10.0**places
         shown: Array = (read.astype(numbers.dtype) == numbers) | ~np.isfinite(numbers)
-    if places > 6:  # the shortest text of a power of two need not be the nearest of its length
-        shown &= np.abs(np.frexp(numbers)[0]) != 0.5
     return shown | (np.abs(numbers) >= _COARSE[numbers.dtype.char])
 
 
@@ -432,13 +430,11 @@ def _hexadecimal(match: Match) -> float:
 # Arrays of text. Python's own readers take most texts at five times the speed; what they might take
 # in another way than the rules, or not at all, goes through the rule for one text.
 
-# All of ASCII that Python's readers take and the rules do not.
-_BEYOND_THE_RULES = "_\x1c\x1d\x1e\x1f"
-
 
 def _may_be_read(texts: list[str]) -> bool:
+    # All that Python's readers take beyond the rules has "_" or a character beyond ASCII in it.
     joined = "".join(texts)
-    return joined.isascii() and not any(map(joined.__contains__, _BEYOND_THE_RULES))
+    return joined.isascii() and "_" not in joined
 
 
 def _float_or_nan(text: str) -> float:

@@ -873,6 +873,15 @@ def test_strided_arrays(source: str, target: str, rules: str) -> None:
     assert all(map(same, converted[keep].tolist(), expected[keep].tolist()))
 
 
+@pytest.mark.parametrize("target", ["float32", "float64", "int64"])
+def test_every_character_of_ascii_in_arrays_of_text(target: str) -> None:
+    """Where Python's own readers took more than the rules, arrays would take it."""
+    for number in range(128):
+        character = chr(number)
+        for text in (f"{character}1", f"1{character}", f"1{character}2", character):
+            check_array([text], "string", target, "strict")
+
+
 def test_signalling_nans_pass_without_a_warning() -> None:
     singles = np.array([0x7F800001, 0xFF800001], np.uint32).view(np.float32)
     doubles = np.array([0x7FF0000000000001, 0xFFF0000000000001], np.uint64).view(np.float64)

@@ -333,7 +333,8 @@ def test_positions_outside_a_dictionary_are_an_error() -> None:
 def test_positions_outside_any_dictionary_are_an_error(words: list[Any], index: str) -> None:
     """Also where pyarrow decodes it, whose IndexError names nothing."""
     kind = pa.int64() if words == [5, 6] else pa.string()
-    position = 2**32 if index.endswith("64") else 100
+    # beyond what int32 holds, where the type allows it
+    position = {"64": 2**32, "32": 2**31 + 1}.get(index[-2:], 100)
     codes = pa.DictionaryArray.from_arrays(
         pa.array([0, None, position], index), pa.array(words, kind), safe=False
     )
@@ -1073,12 +1074,29 @@ def test_corrupt_structs_are_value_errors() -> None:
     )
     ends = np.array([0, 1, 2], np.int32)
     text = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(ends), pa.py_buffer(b"ab")])
-    for field in (codes, text):
+    broken = pa.array([b"a", b"\xff"], pa.binary()).buffers()
+    for field in (codes, text, pa.Array.from_buffers(pa.string(), 2, broken)):
         ends[2] = 2
         column = pa.StructArray.from_arrays([field], ["a"])
         ends[2] = 10**9
         with pytest.raises(ValueError, match=r"^MapBatch: the Arrow column (is corrupt|points)"):
             read_column(column)
+
+
+def test_a_field_shorter_than_its_struct_is_a_value_error() -> None:
+    """As an exporter may hand it over: pyarrow itself makes none."""
+    column = pa.StructArray.from_arrays([pa.array([1, 2, 3])], ["a"])
+    schema, array = column.__arrow_c_array__()
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    # length, null_count, offset, n_buffers, n_children, buffers, children
+    whole = (ctypes.c_int64 * 7).from_address(pointer_of(array, b"arrow_array"))
+    child = ctypes.c_int64.from_address(ctypes.c_int64.from_address(whole[6]).value)
+    assert (whole[0], child.value) == (3, 3)
+    child.value = 1
+    given = SimpleNamespace(__arrow_c_array__=lambda requested_schema=None: (schema, array))
+    with pytest.raises(ValueError, match=r"^MapBatch: the Arrow column is corrupt: "):
+        read_column(given)
 
 
 def test_two_fields_of_one_name_are_a_repeated_key() -> None:
