@@ -307,6 +307,12 @@ def _wide_model() -> Iterator[Row]:
     yield Row("S30", case, "<=", 1, extra, "64 MiB+outputs", (64 << 20) + outputs, unit="B")
 
 
+def _long_table() -> Iterator[Row]:
+    work = works.csr_from_rows(100_000, 250_000)
+    case = f"from_rows -> csr, {work.entries:,} shuffled rows"
+    yield from versus("S33", case, work, ("pandas", 1.3))
+
+
 def _estimator() -> Iterator[Row]:
     for method, bound in (("fit_transform", 8), ("transform", 15)):
         work = works.estimator(method, 1000, SOME_MAPS)
@@ -352,6 +358,7 @@ TARGETS: dict[str, Callable[[], Iterator[Row]]] = {
     "S24": _estimator,
     "S29": _few_maps,
     "S30": _wide_model,
+    "S33": _long_table,
     "M1": partial(_memory, "M1", "peak extra memory, arrays -> csr", "csr_memory", 1.1),
     "M2": partial(_memory, "M2", "peak extra memory, dicts -> csr", "generator_memory", 2),
     "M3": _index_memory,
@@ -437,7 +444,7 @@ def plot(table: Sequence[Row], file: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the targets that are asked for, all without arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="S1 .. S30, M1 .. M3")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="S1 .. S33, M1 .. M3")
     parser.add_argument("--json", metavar="FILE", help="write the table as JSON, too")
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios, as .svg or .png")
     options = parser.parse_args(arguments)

@@ -23,6 +23,20 @@ class Csr:
         self.run()
 
 
+class LongTable:
+    """S33: a shuffled table of row, key and value to a CSR matrix."""
+
+    maps = 250_000
+    params: ClassVar = [[works.OURS, "pandas"]]
+    param_names: ClassVar = ["impl"]
+
+    def setup(self, impl: str) -> None:
+        self.run = works.prepared(works.csr_from_rows(100_000, self.maps), impl)
+
+    def time_csr(self, impl: str) -> None:
+        self.run()
+
+
 class CsrMemory:
     """M1: peak memory of arrays to CSR, inputs included."""
 

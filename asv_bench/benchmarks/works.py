@@ -130,6 +130,36 @@ def csr_from_arrays(width: int, maps: int) -> Work:
     return Work(keys.size, {**impls, "pyarrow": pyarrow, "pandas": pandas, "copy": copy})
 
 
+def csr_from_rows(width: int, maps: int) -> Work:
+    """Turn a shuffled long table of row, key and value into a CSR matrix.
+
+    No map has a key twice: the peer would add up their values.
+    """
+    words, keys, values, offsets = workloads.batch(width, maps)
+    order = np.random.default_rng(5).permutation(len(keys))
+    rows, keys, values = _rows(offsets)[order], keys[order], values[order]
+
+    def ours() -> Run:
+        from nbmapops import DictVectorizer, MapBatch
+
+        op = DictVectorizer(int64_vocabulary=words)
+        return lambda: op.csr(MapBatch.from_rows(rows, keys, values, n_maps=maps))
+
+    def pandas() -> Run:
+        import pandas as pd
+        from scipy.sparse import coo_array
+
+        index = pd.Index(words)
+
+        def run() -> Any:
+            columns = index.get_indexer(keys)
+            return coo_array((values, (rows, columns)), shape=(maps, width)).tocsr()
+
+        return run
+
+    return Work(len(keys), {OURS: ours, "pandas": pandas})
+
+
 def dense_from_arrays(width: int, maps: int) -> Work:
     """Turn arrays into a dense matrix; "fill" only writes an array of that size, twice."""
     words, keys, values, offsets = workloads.batch(width, maps)
