@@ -138,6 +138,8 @@ def read_arrays(
 def column(data: Any, what: str, operator: str) -> Any:
     """Return data as a 1-D array, a list of scalars, or an Arrow array as it is."""
     name = f"{operator}: {what}"
+    if isinstance(data, TextKeys):  # of a long table, read already
+        return data
     if is_column(data):
         return (text_column(data, name) if what == "keys" else None) or _flat_column(data, name)
     if isinstance(data, (str, bytes, bytearray, Mapping, AbstractSet)) or not isinstance(

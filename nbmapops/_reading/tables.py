@@ -40,6 +40,9 @@ def read_rows(
     Entries of a map keep their order. What is returned is that of `read_arrays`.
     """
     raw_keys = column(keys, "keys", operator)
+    if not isinstance(raw_keys, (np.ndarray, list)):  # Arrow text
+        codes, words = raw_keys.encode()
+        raw_keys = TextKeys(readonly(codes), words)
     entries = len(raw_keys)
     raw_values = (
         np.ones(entries, np.int64) if values is None else column(values, "values", operator)
@@ -51,9 +54,6 @@ def read_rows(
     offsets = _counted(numbers, count, operator)
     if bool((numbers[1:] >= numbers[:-1]).all()):
         return read_arrays(raw_keys, raw_values, offsets, operator)
-    if not isinstance(raw_keys, (np.ndarray, list)):  # Arrow text
-        codes, words = raw_keys.encode()
-        raw_keys = TextKeys(readonly(codes), words)
     ready_keys = typed(raw_keys, "keys", operator)
     ready_values = typed(raw_values, "values", operator)
     if ready_keys is not None and ready_values is not None:

@@ -336,6 +336,10 @@ def test_arrow_text_as_keys_is_read_as_any_other() -> None:
         assert MapBatch.from_rows([1, 0, 1, 2, 0], keys).to_dicts() == [
             {"a": 1, "é": 1}, {"b": 1, "z": 1}, {"a": 1},
         ]  # fmt: skip
+        in_order = MapBatch.from_rows([0, 0, 1, 2, 2], keys, values)
+        assert in_order.to_dicts() == [{"b": 1, "a": 2}, {"z": 3}, {"a": 4, "é": 5}]
+        with pytest.raises(TypeError, match="map 2: key 'a': value 'x' is str"):
+            MapBatch.from_rows([0, 0, 1, 2, 2], keys, [1, 2, 3, "x", 5])
         two = DictVectorizer(string_vocabulary=["b", "a"])
         failing: list[tuple[Any, list[Any]]] = [
             (BY_INT, [values]), (BY_INT, [values, offsets]), (CastMap(), [values]),
