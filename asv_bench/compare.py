@@ -155,6 +155,13 @@ def _dicts(target: str, label: str, keys: str, peer: str, bound: float) -> Itera
     yield from versus(target, f"dicts, {label} -> csr", work, (peer, bound))
 
 
+def _shuffled() -> Iterator[Row]:
+    for label, keys, bound in (("int", "int", 18), ("shared str", "str", 18), ("JSON", "json", 10)):
+        work = works.csr_from_dicts(keys, 1000, SOME_MAPS, shuffled=True)
+        case = f"shuffled dicts, {label} keys -> csr"
+        yield from versus("S37", case, work, ("scikit-learn", bound))
+
+
 def _arrays(target: str, *widths: int) -> Iterator[Row]:
     for width in widths:
         work = works.csr_from_arrays(width, MAPS)
@@ -359,6 +366,7 @@ TARGETS: dict[str, Callable[[], Iterator[Row]]] = {
     "S29": _few_maps,
     "S30": _wide_model,
     "S33": _long_table,
+    "S37": _shuffled,
     "M1": partial(_memory, "M1", "peak extra memory, arrays -> csr", "csr_memory", 1.1),
     "M2": partial(_memory, "M2", "peak extra memory, dicts -> csr", "generator_memory", 2),
     "M3": _index_memory,

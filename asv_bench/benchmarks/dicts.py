@@ -21,6 +21,21 @@ class Csr:
         self.run()
 
 
+class Shuffled:
+    """S37: the same, the list shuffled."""
+
+    maps = 20_000
+    params: ClassVar = [[works.OURS, "scikit-learn"], ["int", "str", "json"]]
+    param_names: ClassVar = ["impl", "keys"]
+
+    def setup(self, impl: str, keys: str) -> None:
+        work = works.csr_from_dicts(keys, 1000, self.maps, shuffled=True)
+        self.run = works.prepared(work, impl)
+
+    def time_csr(self, impl: str, keys: str) -> None:
+        self.run()
+
+
 class GeneratorMemory:
     """M2: peak memory of a generator of dicts to CSR."""
 

@@ -249,9 +249,15 @@ def scatter(max_map: int, maps: int) -> Work:
 # --- dicts ----------------------------------------------------------------------------------------
 
 
-def csr_from_dicts(keys: str, width: int, maps: int) -> Work:
-    """Turn a list of dicts into CSR: keys are "int", "str" (shared) or "json" (new in each map)."""
+def csr_from_dicts(keys: str, width: int, maps: int, *, shuffled: bool = False) -> Work:
+    """Turn a list of dicts into CSR: keys are "int", "str" (shared) or "json" (new in each map).
+
+    `shuffled`: not in the order in which they were made, so that no cache and no hardware foresees
+    where the next one is.
+    """
     words, dicts = _named_dicts(keys, width, maps)
+    if shuffled:
+        dicts = [dicts[i] for i in np.random.default_rng(0).permutation(maps)]
 
     def ours() -> Run:
         op = _vectorizer(words)
