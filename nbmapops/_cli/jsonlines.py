@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Json: TypeAlias = Any  # what a JSON text may stand for
 Mapping: TypeAlias = dict[str, Json]
 
-# Of text; as dicts it takes some thirty times as much. More than the second cache holds takes a third
-# more time (compare.py: S31).
+# Of text; as dicts it takes some thirty times as much. More than the second cache holds takes a
+# third more time (compare.py: S31).
 _CHUNK_BYTES = 1 << 15
 _NUMBERS = frozenset([int, float, bool])
 
