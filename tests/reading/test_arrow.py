@@ -1083,6 +1083,17 @@ def test_corrupt_structs_are_value_errors() -> None:
             read_column(column)
 
 
+@pytest.mark.parametrize("ends", [[0, 3000, 2], [0, -9, 2], [0, 2, 1], [0, 1, 3]])
+def test_text_with_broken_offsets_in_a_struct_is_a_value_error(ends: list[int]) -> None:
+    owned = np.array([0, 1, 2], np.int32)
+    text = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(owned), pa.py_buffer(b"ab")])
+    column = pa.StructArray.from_arrays([text], ["a"])
+    assert maps_of(read_column(column)) == [[("a", "a")], [("a", "b")]]
+    owned[:] = ends
+    with pytest.raises(ValueError, match=r"^MapBatch: the Arrow column is corrupt: "):
+        read_column(column)
+
+
 def test_a_field_shorter_than_its_struct_is_a_value_error() -> None:
     """As an exporter may hand it over: pyarrow itself makes none."""
     column = pa.StructArray.from_arrays([pa.array([1, 2, 3])], ["a"])
