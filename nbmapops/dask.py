@@ -24,7 +24,8 @@ array([[0., 1., 0.],
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -45,10 +46,24 @@ if TYPE_CHECKING:
 __all__ = ["csr", "dense", "from_maps"]
 
 _Operator: TypeAlias = "CastMap | DictVectorizer"
+# dask ships no annotations: what these names stand for is for readers.
+_Bag: TypeAlias = Any  # dask.bag.Bag, or a dask Series
+_Delayed: TypeAlias = Any  # dask.delayed.Delayed
+_DaskArray: TypeAlias = Any  # dask.array.Array
+_Partition: TypeAlias = Any  # a batch of maps, as operators take it
+_Rows: TypeAlias = Any  # ndarray or csr_array
 _FAN_IN = 8  # vocabularies that one task of the tree joins
 
 
-def from_maps(maps: Any, *, order: str = "sorted", **attributes: Any) -> DictVectorizer:
+def from_maps(
+    maps: _Bag,
+    *,
+    order: Literal["sorted", "first_seen"] = "sorted",
+    dtype: object = None,
+    handle_unknown: Literal["error", "ignore"] | None = None,
+    fill_value: float | str | None = None,
+    semantics: Literal["strict", "onnxruntime"] = "strict",
+) -> DictVectorizer:
     """Make an operator whose vocabulary is the keys of all maps, learned by a tree of tasks.
 
     Parameters
@@ -57,8 +72,8 @@ def from_maps(maps: Any, *, order: str = "sorted", **attributes: Any) -> DictVec
         All of it is read now; where that takes long, `persist` it before.
     order : {"sorted", "first_seen"}
         Of the columns.
-    **attributes
-        Other parameters of `nbmapops.DictVectorizer`; `dense` and `csr` need `dtype`.
+    dtype, handle_unknown, fill_value, semantics
+        As for `nbmapops.DictVectorizer`; `dense` and `csr` need `dtype`.
 
     Returns
     -------
@@ -69,7 +84,7 @@ def from_maps(maps: Any, *, order: str = "sorted", **attributes: Any) -> DictVec
     TypeError
         Not such a collection; keys of two types.
     ValueError
-        Another order, and other attributes that the class refuses.
+        Another order, and attributes that the class refuses.
 
     Examples
     --------
@@ -78,16 +93,24 @@ def from_maps(maps: Any, *, order: str = "sorted", **attributes: Any) -> DictVec
     >>> nbmapops.dask.from_maps(maps, order="first_seen", dtype="float").vocabulary
     array([8, 1])
     """
-    DictVectorizer.from_maps([], order=order, **attributes)  # whatever is wrong is so already
+    learn = partial(
+        DictVectorizer.from_maps,
+        order=order,
+        dtype=dtype,
+        handle_unknown=handle_unknown,
+        fill_value=fill_value,
+        semantics=semantics,
+    )
+    learn([])  # whatever is wrong with the attributes is so already
     tasks = [_task(_learn, number, part) for number, part in enumerate(_partitions(maps))]
     while len(tasks) > 1:
         groups = range(0, len(tasks), _FAN_IN)
         tasks = [delayed(_join)(tasks[start : start + _FAN_IN]) for start in groups]
     words = tasks[0].compute().vocabulary
-    return DictVectorizer.from_maps(words, np.zeros(len(words)), order=order, **attributes)
+    return learn(words, np.zeros(len(words)))
 
 
-def dense(operator: _Operator, maps: Any, *, lengths: Sequence[int] | None = None) -> Any:
+def dense(operator: _Operator, maps: _Bag, *, lengths: Sequence[int] | None = None) -> _DaskArray:
     """Convert maps to a dask array of dense blocks.
 
     Parameters
@@ -126,7 +149,7 @@ def dense(operator: _Operator, maps: Any, *, lengths: Sequence[int] | None = Non
     return _array(operator, operator, maps, lengths)
 
 
-def csr(operator: _Operator, maps: Any, *, lengths: Sequence[int] | None = None) -> Any:
+def csr(operator: _Operator, maps: _Bag, *, lengths: Sequence[int] | None = None) -> _DaskArray:
     """Convert maps to a dask array of ``scipy.sparse.csr_array`` blocks.
 
     Parameters
@@ -179,8 +202,11 @@ def csr(operator: _Operator, maps: Any, *, lengths: Sequence[int] | None = None)
 
 
 def _array(
-    operator: _Operator, convert: Callable[[Any], Any], maps: Any, lengths: Sequence[int] | None
-) -> Any:
+    operator: _Operator,
+    convert: Callable[[_Partition], _Rows],
+    maps: _Bag,
+    lengths: Sequence[int] | None,
+) -> _DaskArray:
     plan = operator._plan
     if plan.form == "DENSE":
         raise ValueError("nbmapops.dask: rows of a DENSE CastMap have no common width; use SPARSE")
@@ -205,7 +231,7 @@ def _array(
     return concatenate(blocks)  # type: ignore[no-untyped-call]
 
 
-def _partitions(maps: Any) -> list[Any]:
+def _partitions(maps: _Bag) -> list[_Delayed]:
     """Return the partitions of a collection as delayed objects."""
     if not hasattr(maps, "to_delayed"):
         raise TypeError(
@@ -215,11 +241,11 @@ def _partitions(maps: Any) -> list[Any]:
     return list(maps.to_delayed())
 
 
-def _task(work: Callable[..., Any], number: int, part: Any, *others: Any) -> Any:
+def _task(work: Callable[..., object], number: int, part: _Delayed, *others: object) -> _Delayed:
     return delayed(_noted)(work, number, part, *others)
 
 
-def _noted(work: Callable[..., Any], number: int, part: Any, *others: Any) -> Any:
+def _noted(work: Callable[..., object], number: int, part: _Partition, *others: object) -> object:
     """Work on one partition; an error says which it was, since its maps are counted from 0."""
     try:
         return work(part, *others)
@@ -228,18 +254,18 @@ def _noted(work: Callable[..., Any], number: int, part: Any, *others: Any) -> An
         raise
 
 
-def _count(part: Any) -> int:
+def _count(part: _Partition) -> int:
     return len(part) if hasattr(part, "__len__") else sum(1 for _ in part)
 
 
-def _learn(part: Any) -> DictVectorizer:
+def _learn(part: _Partition) -> DictVectorizer:
     return DictVectorizer.from_maps(part, order="first_seen")
 
 
 def _join(learned: list[DictVectorizer]) -> DictVectorizer:
     """Return an operator with the words of all these, in the order in which they are first seen."""
     filled = [each for each in learned if len(each)]
-    words: list[Any] = [word for each in filled for word in list(each.vocabulary)]
+    words = [word for each in filled for word in list(each.vocabulary)]
     if len({type(each.vocabulary) for each in filled}) > 1:
         raise TypeError(
             "nbmapops.dask: some partitions have integer keys and others text; "
@@ -248,7 +274,7 @@ def _join(learned: list[DictVectorizer]) -> DictVectorizer:
     return DictVectorizer.from_maps(words, np.zeros(len(words)), order="first_seen")
 
 
-def _block(part: Any, convert: Callable[[Any], Any], length: int) -> Any:
+def _block(part: _Partition, convert: Callable[[_Partition], _Rows], length: int) -> _Rows:
     rows = convert(part)
     if rows.shape[0] != length and hasattr(part, "__next__"):
         raise ValueError(

@@ -54,7 +54,7 @@ def same(rows: Any, expected: Any) -> bool:
 @pytest.mark.parametrize("maps", [MAPS, INT_MAPS], ids=["text", "ints"])
 @pytest.mark.parametrize("order", ["sorted", "first_seen"])
 @pytest.mark.parametrize("partitions", [1, 3, 9, 70])
-def test_the_tree_learns_what_one_batch_teaches(maps: Any, order: str, partitions: int) -> None:
+def test_the_tree_learns_what_one_batch_teaches(maps: Any, order: Any, partitions: int) -> None:
     many = [
         {**each, (f"w{n % 83}" if maps is MAPS else n % 83): 1} for n in range(140) for each in maps
     ]
@@ -84,7 +84,8 @@ def test_attributes_are_checked_before_anything_is_read() -> None:
         raise AssertionError("the maps were read")
 
     bag = bag_of([1]).map(refuse)
-    for wrong in ({"order": "random"}, {"dtype": "text"}, {"handle_unknown": "drop"}):
+    cases: list[Any] = [{"order": "random"}, {"dtype": "text"}, {"handle_unknown": "drop"}]
+    for wrong in cases:
         with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
             nbmapops.dask.from_maps(bag, **wrong)
 
