@@ -90,7 +90,7 @@ def test_every_class_measures_something_and_there_are_few_cases() -> None:
         names = methods(benchmark, "time_", "timeraw_")
         assert names or methods(benchmark, "peakmem_")
         timed += len(names) * int(np.prod([len(values) for values in benchmark.params]))
-    assert 60 < timed < 80
+    assert 60 < timed < 100  # for about 60 lines of targets: a run takes minutes, not an hour
 
 
 def test_asv_finds_the_benchmarks() -> None:

@@ -25,7 +25,7 @@ class Shuffled:
     """S37: the same, the list shuffled."""
 
     maps = 20_000
-    params: ClassVar = [[works.OURS, "scikit-learn"], ["int", "str", "json"]]
+    params: ClassVar = [[works.OURS, "scikit-learn"], ["int", "json"]]
     param_names: ClassVar = ["impl", "keys"]
 
     def setup(self, impl: str, keys: str) -> None:
