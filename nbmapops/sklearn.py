@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["DictVectorizer"]
 
 
+_NO_CHANGE = np.empty(0, np.int32)
+
+
 class DictVectorizer(_Original):  # type: ignore[misc]
     """Turn feature maps into vectors: scikit-learn's class, faster (extra ``[sklearn]``).
 
@@ -167,15 +170,19 @@ class DictVectorizer(_Original):  # type: ignore[misc]
         reader.read(X)
         if reader.rows == 0:
             raise ValueError("Sample sequence X is empty.")
-        column_of = np.empty(0, np.int32)
-        if fitting:
-            names = sorted(words) if self.sort else list(words)
-            if self.sort:
-                column_of = np.empty(len(words), np.int32)
-                column_of[[words[name] for name in names]] = np.arange(len(words))
+        if not fitting:
+            return self._matrix(reader.finish(_NO_CHANGE), len(words))
+        names, column_of = list(words), _NO_CHANGE
+        if self.sort:
+            names.sort()
+            columns = {name: column for column, name in enumerate(names)}
+            column_of = np.array([columns[name] for name in words], np.int32)
         matrix = self._matrix(reader.finish(column_of), len(words))
-        if fitting:
-            self._set_features(names)
+        self.feature_names_ = names
+        # In the order in which they were seen, as scikit-learn has it here.
+        self.vocabulary_ = words
+        if self.sort:
+            words.update(columns)
         return matrix
 
     def _matrix(self, rows: Rows, width: int) -> Any:

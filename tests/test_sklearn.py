@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import runpy
 import subprocess
 import sys
@@ -39,7 +40,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils._param_validation import InvalidParameterError
 
 import nbmapops.sklearn
-from nbmapops._reading import records, recordwalk
+from nbmapops._reading import dictwalk, records, recordwalk
 from nbmapops._reading.recordwalk import DONE, FULL, LEARN, REFUSE, STOP
 from nbmapops.sklearn import DictVectorizer
 
@@ -144,6 +145,7 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> Paths:
         count.plain += 1
         read_map(reader, *arguments)
 
+    monkeypatch.setattr(dictwalk, "available", lambda: True)
     monkeypatch.setattr(recordwalk, "available", lambda: True)
     monkeypatch.setattr(recordwalk, "Walk", Counted)
     monkeypatch.setattr(records.RecordReader, "_read_map", counted)
@@ -163,7 +165,7 @@ def cells(matrix: Any) -> Any:
 def names(estimator: Any) -> Any:
     columns = estimator.vocabulary_
     listed = [f"{type(name).__name__} {name!r}" for name in estimator.feature_names_]
-    return listed, sorted(map(repr, columns.items()))
+    return listed, list(map(repr, columns.items()))
 
 
 def same_as_scikit_learn(
@@ -183,6 +185,7 @@ def same_as_scikit_learn(
         assert result.indices.dtype == result.indptr.dtype == np.int32
         assert result.has_sorted_indices
     again: DictVectorizer = DictVectorizer(**options).fit(make(maps))
+    theirs = Original(**options).fit(make(maps))
     assert names(again) == names(theirs)
     for more in (maps, others or maps[:1], maps[-1:]):
         result = again.transform(make(more))
@@ -378,8 +381,8 @@ def test_where_the_kernels_refuse_all_is_read_in_plain_python(
     paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a subinterpreter, where they raise an ImportError."""
-    monkeypatch.delattr(nbmapops._reading, "recordwalk")
-    monkeypatch.setitem(sys.modules, "nbmapops._reading.recordwalk", None)
+    monkeypatch.delattr(nbmapops._reading, "dictwalk")
+    monkeypatch.setitem(sys.modules, "nbmapops._reading.dictwalk", None)
     same_as_scikit_learn(TEXT_MAPS)
 
     assert paths.walked == 0
@@ -541,6 +544,187 @@ def test_any_maps_of_int_keys_give_what_scikit_learn_gives(
     paths: Paths, maps: Any, sort: bool
 ) -> None:
     same_as_scikit_learn(maps, sort=sort)
+
+
+# ------------------------------------------------------------------------- any records
+class Cases:
+    """Draws records, and what is done with them."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+
+    def text(self) -> str:
+        """One of few texts, a shared object or a new one."""
+        text = self.rng.choice(["b", "c", "b=c", "", "=", "x", "é=", "long text " * 3])
+        return text if self.rng.random() < 0.5 else text[:1] + text[1:] * 1
+
+    def key(self) -> Any:
+        if self.rng.random() < 0.9:
+            key = self.rng.choice(["a", "b", "a=b", "a=b=c", "", "=", "é"])
+            return key if self.rng.random() < 0.5 else str(key.encode(), "utf-8")
+        return self.rng.choice([0, 1, True, 7, -(2**63), 2**70, 1.0, 2.5, None, np.str_("a")])
+
+    def number(self) -> Any:
+        number = self.rng.choice([0, 1, 3, -2, 100, 2.5, -0.0, 1e-3])
+        kinds = [int, float, np.float64, np.float32, np.int64, np.int8, bool, Decimal]
+        return number if self.rng.random() < 0.6 else self.rng.choice(kinds)(number)
+
+    def odd(self) -> Any:
+        odd = [2**53 + 1, 2**80, 1e300, float("nan"), float("inf"), np.uint64(2**63), -1, 300]
+        bad = [object(), {"a": 1}, b"x", ["x", 1], ("x", None), 1j, np.float16(0.5)]
+        return self.rng.choice(odd if self.rng.random() < 0.7 else bad)
+
+    def value(self) -> Any:
+        chance = self.rng.random()
+        if chance < 0.4:
+            return self.text() if chance < 0.36 else np.str_(self.text())
+        if chance < 0.75:
+            return self.number()
+        if chance < 0.92:
+            kind = self.rng.choice([list, tuple, set, frozenset, deque])
+            return kind(self.text() for _ in range(self.rng.randrange(4)))
+        return None if chance < 0.97 else self.odd()
+
+    def maps(self, most: int = 5) -> list[Any]:
+        kinds = [dict, dict, dict, OrderedDict, MappingProxyType, Counter]
+        maps = [
+            self.rng.choice(kinds)({self.key(): self.value() for _ in range(self.rng.randrange(6))})
+            for _ in range(self.rng.randrange(1, most))
+        ]
+        return maps * self.rng.choice([1, 1, 3])
+
+    def form(self, maps: list[Any]) -> Any:
+        """The maps in a form that can be read once."""
+        return self.rng.choice([list, tuple, iter, refilled, deque])(maps)
+
+    def options(self) -> dict[str, Any]:
+        dtypes = [np.float64] * 4 + [np.float32, float, int, np.int64, np.int8, bool, complex]
+        return {
+            "sort": self.rng.random() < 0.5,
+            "sparse": self.rng.random() < 0.8,
+            "separator": self.rng.choice(["=", "=", "=", ":", "", "=="]),
+            "dtype": self.rng.choice(dtypes),
+        }
+
+
+def refilled(maps: Iterable[Any]) -> Iterator[dict[Any, Any]]:
+    """One dict, again and again, with the same lists in it."""
+    one: dict[Any, Any] = {}
+    lists: dict[Any, list[Any]] = defaultdict(list)
+    for each in maps:
+        one.clear()
+        for key, value in each.items():
+            if type(value) is list:
+                lists[key][:] = value
+            one[key] = lists[key] if type(value) is list else value
+        yield one
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What a call gives: cells, other things, or an error."""
+    try:
+        result = call()
+        return cells(result) if hasattr(result, "dtype") else repr(result)
+    except Exception as error:  # noqa: BLE001  (whatever it is, both must raise it)
+        return type(error), str(error)
+
+
+def both(ours: Any, theirs: Any, call: Callable[[Any], Any]) -> None:
+    assert outcome(lambda: call(ours)) == outcome(lambda: call(theirs))
+    if hasattr(theirs, "vocabulary_"):
+        assert names(ours) == names(theirs)
+
+
+def compare_case(case: Cases) -> None:
+    options = case.options()
+    ours, theirs = DictVectorizer(**options), Original(**options)
+    maps, others = case.maps(), case.maps(3)
+    form = case.rng.getrandbits(32)
+
+    def formed(given: list[Any]) -> Any:
+        case.rng.seed(form)
+        return case.form(given)
+
+    if refused(maps):  # `fit` of scikit-learn overlooks some values
+        both(ours, theirs, lambda each: each.fit_transform(formed(maps)))
+        return
+    if case.rng.random() < 0.5:
+        both(ours, theirs, lambda each: each.fit_transform(formed(maps)))
+    else:
+        both(ours, theirs, lambda each: each.fit(formed(maps)).feature_names_)
+    if not hasattr(theirs, "vocabulary_"):
+        return
+    both(ours, theirs, lambda each: each.transform(formed(others)))
+    both(ours, theirs, lambda each: each.transform(maps[-1]))
+    what = case.rng.randrange(4)
+    if what == 0 and theirs.vocabulary_:
+        support = [case.rng.random() < 0.6 for _ in theirs.vocabulary_]
+        both(ours, theirs, lambda each: each.restrict(support).get_feature_names_out())
+    if what == 1:  # in place: columns change their places
+        shift = case.rng.randrange(5)
+        for each in (ours, theirs):
+            vocabulary = each.vocabulary_
+            vocabulary.update({n: (c + shift) % len(vocabulary) for n, c in vocabulary.items()})
+    if what == 2:  # in place: other names
+        for each in (ours, theirs):
+            columns = dict(enumerate(each.vocabulary_.values()))
+            renamed = [f"{name}{name}" if n % 2 else name for n, name in enumerate(names_of(each))]
+            each.vocabulary_.clear()
+            each.vocabulary_.update(zip(renamed, columns.values(), strict=True))
+    if what == 3:
+        both(ours, theirs, lambda each: each.inverse_transform(each.transform(others)))
+    assert outcome(lambda: ours.transform(formed(others))) == outcome(
+        lambda: theirs.transform(formed(others))
+    )
+
+
+def names_of(estimator: Any) -> list[Any]:
+    return list(estimator.vocabulary_)
+
+
+def refused(maps: list[Any]) -> bool:
+    """Whether `transform` of scikit-learn refuses a value."""
+    try:
+        Original(sort=False).fit_transform(maps)
+    except Exception:  # noqa: BLE001
+        return True
+    return False
+
+
+def compare_pieces(case: Cases) -> None:
+    """Learning in pieces gives the names of one `fit`, in the order in which they are seen."""
+    options = {**case.options(), "sort": False, "dtype": np.float64}
+    pieces = [case.maps(3) for _ in range(3)]
+    if any(map(refused, pieces)):
+        return
+    ours = DictVectorizer(**options)
+    for piece in pieces:
+        ours.partial_fit(case.form(piece))
+    theirs = Original(**options).fit([each for piece in pieces for each in piece])
+    assert names(ours) == names(theirs)
+    for piece in pieces:
+        assert cells(ours.transform(piece)) == cells(theirs.transform(piece))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::numpy.exceptions.ComplexWarning")
+@pytest.mark.parametrize("walk", [True, False])
+@pytest.mark.parametrize("count", [250, pytest.param(20_000, marks=pytest.mark.thorough)])
+def test_random_records_give_what_scikit_learn_gives(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch, count: int, walk: bool
+) -> None:
+    if not walk:
+        monkeypatch.setattr(records, "_WORTH_LOADING", 1 << 60)
+        monkeypatch.setattr(records, "_WORTH_WALKING", 1 << 60)
+    for seed in range(count):
+        try:
+            compare_case(Cases(seed))
+            compare_pieces(Cases(seed))
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+    assert (paths.walked > paths.plain) == walk
+    assert (paths.walked == 0) != walk
 
 
 # ------------------------------------------------------------------------- errors

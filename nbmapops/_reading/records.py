@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nbmapops._constants import INT64_MAX, INT64_MIN
+from nbmapops._reading import mappings
 from nbmapops._reading.batch import MapBatch
-from nbmapops._reading.mappings import maps_of
 from nbmapops._reading.scalars import Array, items_of
 from nbmapops.errors import DuplicateKeyError, UnknownKeyError, show
 
@@ -345,10 +345,10 @@ class RecordReader:
 
 def compiled_walk() -> Any:
     """Return the module of the compiled walk, or None where it cannot be used."""
-    try:
-        from nbmapops._reading import recordwalk  # imports numba
-    except ImportError:  # the kernels refuse to run in a subinterpreter
+    if mappings.compiled_walk() is None:
         return None
+    from nbmapops._reading import recordwalk
+
     return recordwalk if recordwalk.available() else None
 
 
@@ -393,7 +393,7 @@ def _blocks(maps: Any) -> Iterator[Sequence[Any]]:
     if type(maps) in (list, tuple):
         yield maps
         return
-    maps = maps_of(maps, "DictVectorizer")
+    maps = mappings.maps_of(maps, "DictVectorizer")
     if hasattr(maps, "tolist"):  # an array or a Series holds its maps
         yield maps.tolist()
         return

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import types
+from numba.core.errors import NumbaError
 from numba.extending import overload
 
 from nbmapops._jit import inlined, kernel
@@ -65,6 +66,7 @@ from nbmapops._reading.dictwalk import (
     _note,
     _notes,
     _overflowed,
+    _peek,
     _reader,
     _release,
     _set_word,
@@ -661,7 +663,12 @@ def available() -> bool:
     bool
         False where `dictwalk.available` is, or after a surprise in the layout of objects.
     """
-    return _dicts_can_be_read() and _layout_holds() and _answers_hold()
+    if not (_dicts_can_be_read() and _layout_holds()):
+        return False
+    try:
+        return _answers_hold()
+    except NumbaError:  # a kernel that this version of Numba cannot compile is not used
+        return False
 
 
 def _layout_holds() -> bool:
@@ -669,8 +676,8 @@ def _layout_holds() -> bool:
     numbers = (np.int8(-3), np.int16(-3), np.int32(-3), np.int64(-3), np.uint8(3), np.uint16(3))
     kinds = {"i": "c_int", "u": "c_uint", "b": "c_uint"}
     texts = {f"t{n}" for n in range(5)}
-    table = _read(ctypes.c_ssize_t, texts, _TABLE_AT)
-    size = _read(ctypes.c_ssize_t, texts, _MASK_AT) + 1
+    table = _peek(ctypes.c_ssize_t, texts, _TABLE_AT)
+    size = _peek(ctypes.c_ssize_t, texts, _MASK_AT) + 1
     if not (set.__basicsize__ == frozenset.__basicsize__ == 200 and size in (16, 32)):
         return False
     slots = [ctypes.c_ssize_t.from_address(table + 8 * n).value for n in range(2 * size)]
@@ -678,7 +685,7 @@ def _layout_holds() -> bool:
     return (
         found == set(map(id, texts))
         and all(
-            _read(getattr(ctypes, f"{kinds[each.dtype.kind]}{8 * each.itemsize}"), each, _NUMBER_AT)
+            _peek(getattr(ctypes, f"{kinds[each.dtype.kind]}{8 * each.itemsize}"), each, _NUMBER_AT)
             == each
             for each in (*numbers, np.uint32(3), np.uint64(3), np.True_)
         )
@@ -687,10 +694,6 @@ def _layout_holds() -> bool:
             for name in ("PyUnicode_Concat", "PyUnicode_FromObject", "PyObject_Str")
         )
     )
-
-
-def _read(kind: Any, item: Any, offset: int) -> Any:
-    return kind.from_address(id(item) + offset).value
 
 
 def _answers_hold() -> bool:
