@@ -188,11 +188,12 @@ class DictVectorizer(_Original):  # type: ignore[misc]
     def _matrix(self, rows: Rows, width: int) -> Any:
         """Return rows as the kind of matrix that is asked for and configured."""
         data, indices, indptr, is_sorted = rows
-        if len(indices) and not 0 <= indices.min() <= indices.max() < width:
-            raise ValueError(
-                f"DictVectorizer: a column of vocabulary_ must be one of 0 .. {width - 1}, as it "
-                f"has {width} names, not {max(indices.max(), -indices.min(), key=abs)}"
-            )
+        for column in (indices.min(), indices.max()) if len(indices) else ():
+            if not 0 <= column < width:
+                raise ValueError(
+                    "DictVectorizer: a column in vocabulary_ must be one of 0 .. "
+                    f"{width - 1}, because there are {width} names, not {column}"
+                )
         as_array = not self.sparse or get_config().get("sparse_interface") == "sparray"
         kind = sparse.csr_array if as_array else sparse.csr_matrix
         matrix = kind((data, indices, indptr), shape=(len(indptr) - 1, width), dtype=self.dtype)

@@ -443,7 +443,7 @@ def _walk(
             if j >= len(columns):
                 return done, FULL
             key, value = _word_at(note), _word_at(note + 8)
-            text = np.int64(0)
+            text = 0
             if _is_text(value, known):
                 text = value
                 values[j] = 1
