@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+# nanoarrow and arro3 are lighter, but look up no text and validate no offsets of it: columns of
+# polars and DuckDB would need a second reader for them.
 try:
     import pyarrow as pa
     import pyarrow.compute as pc

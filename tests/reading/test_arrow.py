@@ -1707,6 +1707,33 @@ def test_an_old_pyarrow_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None
         load_again()
 
 
+@pytest.mark.parametrize("library", ["polars", "duckdb"])
+def test_columns_of_other_libraries_say_that_they_need_pyarrow(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = pytest.importorskip(library)
+    if library == "polars":
+        column = module.Series([[{"k": 1, "v": 2.0}]])
+    else:
+        column = module.sql("select map {1: 2.0} as m")
+    for name in [name for name in sys.modules if name.startswith("nbmapops._reading.")]:
+        if "arrow" in name:
+            monkeypatch.delitem(sys.modules, name)
+            monkeypatch.delattr(f"nbmapops._reading.{name.rpartition('.')[2]}", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    operator = DictVectorizer(int64_vocabulary=[1])
+    batch = MapBatch.from_dicts([{1: 2.0}])
+    for call in (
+        lambda: operator(column),
+        lambda: operator.csr(column),
+        lambda: MapBatch.from_arrow(column),
+        batch.to_arrow,
+        batch.__arrow_c_array__,
+    ):
+        with pytest.raises(ImportError, match=r"need pyarrow: pip install 'nbmapops\[arrow\]'"):
+            call()
+
+
 def test_columns_need_no_pandas() -> None:
     """Which pyarrow before 25 imports to tell the dtype of a type."""
     code = """
