@@ -41,6 +41,7 @@ The map of the package, in reading order; a module imports only modules above it
 ``_engine.calls``       one map, a batch, or maps to read
 ``_castmap``            the operator CastMap
 ``_dictvectorizer``     the operator DictVectorizer
+``_precompile``         every kernel compiled ahead of time
 ``__init__``            the public names
 ``onnx.nodes``          ONNX adapter: operators from nodes, and for the reference evaluator
 ``onnx.export``         operators as nodes and models
@@ -72,6 +73,7 @@ from __future__ import annotations
 
 from nbmapops._castmap import CastMap
 from nbmapops._dictvectorizer import DictVectorizer
+from nbmapops._precompile import precompile
 from nbmapops._reading.batch import MapBatch
 from nbmapops.errors import CastError, DuplicateKeyError, UnknownKeyError
 
@@ -82,6 +84,7 @@ __all__ = [
     "DuplicateKeyError",
     "MapBatch",
     "UnknownKeyError",
+    "precompile",
 ]
 
 __version__ = "0.1.0"

@@ -145,6 +145,7 @@ def test_public_names_are_pinned() -> None:
         "DuplicateKeyError",
         "MapBatch",
         "UnknownKeyError",
+        "precompile",
     ]
     for name in nbmapops.__all__:
         assert getattr(nbmapops, name).__name__ == name
