@@ -242,12 +242,14 @@ def test_bad_words(folder: Path, capsys: pytest.CaptureFixture[str], text: str) 
     assert fails(capsys, "maps.jsonl", "--vocabulary", "words.json").startswith("words.json: ")
 
 
-def test_vocabulary_of_the_other_key_type(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("unknown", ["error", "ignore"])
+def test_vocabulary_of_the_other_key_type(
+    folder: Path, capsys: pytest.CaptureFixture[str], unknown: str
+) -> None:
     Path("words.json").write_text("[1, 2]")
     write("maps.jsonl", {}, {"1": 1})
-    assert fails(capsys, "maps.jsonl", "--vocabulary", "words.json").startswith(
-        "maps.jsonl:2: key '1'"
-    )
+    arguments = ["maps.jsonl", "--vocabulary", "words.json", "--handle-unknown", unknown]
+    assert fails(capsys, *arguments).startswith("maps.jsonl:2: key '1'")
 
 
 @pytest.mark.parametrize(

@@ -291,15 +291,38 @@ def test_a_chunk_at_once_gives_what_line_by_line_gives(
     capsys: pytest.CaptureFixture[str],
     line: str,
 ) -> None:
+    def never(*_: object) -> None:
+        raise ValueError
+
     write("maps.jsonl", {"k": 1}, line, {"k": 2.5})
     found = []
-    for chunk in (1, 1 << 15):
-        monkeypatch.setattr(jsonlines, "_CHUNK_BYTES", chunk)
+    for reading in ("at once", "line by line"):
+        if reading == "line by line":
+            monkeypatch.setattr(jsonlines.JsonLines, "_read_at_once", never)
         status = main(["maps.jsonl", "-o", "x.npz"])
-        found.append(
-            (status, Path("x.npz").read_bytes() if status == 0 else capsys.readouterr().err)
-        )
+        result = Path("x.npz").read_bytes() if status == 0 else capsys.readouterr().err
+        found.append((status, result))
     assert found[0] == found[1]
+
+
+@CHUNKS
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**70])
+def test_integers_beyond_int64_are_errors_among_floats_too(
+    folder: Path, capsys: pytest.CaptureFixture[str], chunk: int, value: int
+) -> None:
+    write("maps.jsonl", {"a": 0.5}, {"a": value, "b": 0.5})
+    message = fails(capsys, "maps.jsonl")
+    assert message.startswith(f"maps.jsonl:2: key 'a': value {value} does not fit in int64")
+
+
+@CHUNKS
+def test_an_unknown_key_comes_before_what_later_lines_show(
+    folder: Path, capsys: pytest.CaptureFixture[str], chunk: int
+) -> None:
+    write("words.json", '["a"]')
+    write("maps.jsonl", {"a": 1}, {"x": 1}, {"a": 2**53 + 1}, {"a": 0.5})
+    message = fails(capsys, "maps.jsonl", "--vocabulary", "words.json")
+    assert message.startswith("maps.jsonl:2: key 'x' is not in string_vocabulary")
 
 
 def test_the_first_bad_line_is_named_wherever_chunks_end(
@@ -343,7 +366,20 @@ def test_integers_beyond_int64_can_be_no_word(
     assert message.startswith("maps.jsonl:1: key 14692702688101715474 ")
 
 
-def test_an_empty_learned_vocabulary_can_be_used_again(folder: Path) -> None:
+def test_a_key_that_is_no_integer_is_never_skipped(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("words.json", "[1]")
+    write("maps.jsonl", {"1": 1, "a": 2})
+    arguments = ["maps.jsonl", "--key-type", "int64", "--handle-unknown", "ignore"]
+    assert fails(capsys, *arguments, "--vocabulary", "words.json") == (
+        "maps.jsonl:1: key 'a' is not a decimal integer such as 17 or -3"
+    )
+
+
+def test_an_empty_learned_vocabulary_can_be_used_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write("none.jsonl", {}, {})
     assert main(["none.jsonl", "--key-type", "int64"]) == 0
     assert words("none.vocabulary.json") == []
@@ -352,6 +388,10 @@ def test_an_empty_learned_vocabulary_can_be_used_again(folder: Path) -> None:
         arguments = ["maps.jsonl", "--key-type", key_type, "--handle-unknown", "ignore"]
         assert main([*arguments, "--vocabulary", "none.vocabulary.json"]) == 0
         assert load("maps.npz").shape == (1, 0)
+    capsys.readouterr()
+    arguments = ["maps.jsonl", "--key-type", "int64", "-o", "x.npz"]
+    message = fails(capsys, *arguments, "--vocabulary", "none.vocabulary.json")
+    assert message.startswith("maps.jsonl:1: key 1 is not in int64_vocabulary (0 words)")
 
 
 # ---------------------------------------------------------------------------- type of result

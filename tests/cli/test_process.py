@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import pytest
 
+import nbmapops
 from nbmapops._cli.command import main
 from tests.cli.running import DENSE, MAPS, fails, load, names, write
 
@@ -215,6 +216,18 @@ def test_exit_statuses_are_documented() -> None:
     text = run("--help").stdout.decode()
     for line in ("  0        done", "  1        done, but", "  2        an option,", "  128 + n  "):
         assert line in text
+
+
+def test_compile_says_what_was_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(nbmapops, "precompile", lambda: "9 kernels compiled", raising=False)
+    assert main(["--compile"]) == 0
+    assert capsys.readouterr().out == "9 kernels compiled\n"
+    with pytest.raises(SystemExit) as stop:
+        main(["--compile", "maps.jsonl"])
+    assert stop.value.code == 2
+    assert "--compile goes with no other option and no FILE" in capsys.readouterr().err
 
 
 def test_console_script_is_the_same_command() -> None:
