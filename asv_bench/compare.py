@@ -314,6 +314,12 @@ def _wide_model() -> Iterator[Row]:
     yield Row("S30", case, "<=", 1, extra, "64 MiB+outputs", (64 << 20) + outputs, unit="B")
 
 
+def _command() -> Iterator[Row]:
+    ours, lines = measure.fresh("command")
+    case = "the command learns and converts 300,000 JSON lines, CPU"
+    yield Row("S31", case, "<=", 2, ours, "json.loads", lines)
+
+
 def _long_table() -> Iterator[Row]:
     work = works.csr_from_rows(100_000, 250_000)
     case = f"from_rows -> csr, {work.entries:,} shuffled rows"
@@ -365,6 +371,7 @@ TARGETS: dict[str, Callable[[], Iterator[Row]]] = {
     "S24": _estimator,
     "S29": _few_maps,
     "S30": _wide_model,
+    "S31": _command,
     "S33": _long_table,
     "S37": _shuffled,
     "M1": partial(_memory, "M1", "peak extra memory, arrays -> csr", "csr_memory", 1.1),

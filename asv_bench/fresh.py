@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import json
+import resource
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +25,34 @@ def one_dict() -> dict[str, dict[str, float] | dict[str, str]]:
     if "numba" in sys.modules:
         raise RuntimeError("one small map has imported numba")
     return result._asdict()
+
+
+def command() -> tuple[float, float]:
+    """Measure the CPU seconds of the command on JSON Lines, and of `json.loads` alone (S31)."""
+    rng = np.random.default_rng(0)
+    reads = "import json, sys\nfor line in open(sys.argv[1], 'rb'): json.loads(line)"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "maps.jsonl")
+        with path.open("w") as file:
+            for words, values in zip(
+                rng.integers(10_000, size=(300_000, 10)).tolist(),
+                rng.random((300_000, 10)).round(3).tolist(),
+                strict=True,
+            ):
+                pairs = {f"w{word}": value for word, value in zip(words, values, strict=True)}
+                file.write(json.dumps(pairs) + "\n")
+        turns = [
+            (_cpu("-m", "nbmapops", str(path)), _cpu("-c", reads, str(path))) for _ in range(3)
+        ]
+    ours, lines = zip(*turns, strict=True)
+    return min(ours), min(lines)
+
+
+def _cpu(*arguments: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def csr_memory() -> tuple[int, int]:
@@ -71,6 +102,7 @@ def _resident(field: str) -> int:
 
 MEASUREMENTS: dict[str, Callable[[], Any]] = {
     "one_dict": one_dict,
+    "command": command,
     "csr_memory": csr_memory,
     "generator_memory": generator_memory,
     "model_memory": model_memory,
