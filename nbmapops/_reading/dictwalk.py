@@ -40,7 +40,6 @@ from numba import config, types
 from numba.core import cgutils
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, register_jitable
-from numba.np.arrayobj import make_array
 
 from nbmapops import kernels
 from nbmapops._jit import kernel
@@ -280,8 +279,7 @@ def _address_of(_typing: Any, array: Any) -> Any:
     """Address of the first number of an array."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        make: Any = make_array
-        struct = make(signature.args[0])(context, builder, arguments[0])
+        struct = context.make_array(signature.args[0])(context, builder, arguments[0])
         return builder.ptrtoint(struct.data, ir.IntType(64))
 
     return types.intp(array), build
