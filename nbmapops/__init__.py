@@ -7,6 +7,7 @@ The map of the package, in reading order; a module imports only modules above it
 
 ``errors``              exceptions and how values are shown in messages
 ``_constants``          what modules with and without Numba share
+``_limits``             sizes at which work is cut, and the engine that tests may force
 ``_load``               how the kernels are imported, whatever breaks in
 ``_jit``                how functions are compiled and cached
 ``kernels.index``       compiled: the index of a vocabulary, built and looked up
@@ -15,11 +16,14 @@ The map of the package, in reading order; a module imports only modules above it
 ``kernels.distinct``    compiled: the distinct keys of a batch
 ``kernels.group``       compiled: a long table's entries by row
 ``kernels``             the public kernels: arrays in, arrays out, a status returned (provisional)
+``_engine``             entries become a result; the choice comes first, the rest stands below:
+``_engine.choose``      plain or compiled: one cost model
 ``_reading.columns``    columns of other libraries as plain arrays; what marks a missing value
 ``_vocabulary``         words, their columns, and the index that the kernels take
 ``_values``             conversion of values from type to type
 ``_reading``            anything a user passes becomes a MapBatch, or blocks of one:
 ``_reading.scalars``    which scalars are keys and values, and of what kind
+``_reading.entries``    keys, values and offsets of many maps; what a column of keys is
 ``_reading.arrowlib``   pyarrow, or what to install
 ``_reading.arrow``      Arrow columns
 ``_reading.arrays``     keys, values and offsets as arrays: the only place that validates them
@@ -27,18 +31,25 @@ The map of the package, in reading order; a module imports only modules above it
 ``_reading.dictwalk``   compiled: dicts are read through CPython's C API
 ``_reading.textwalk``   compiled: the words among an array of str
 ``_reading.lookup``     keys of any shape to columns
-``_reading.mappings``   mappings in chunks
+``_reading.mappings``   mappings in blocks
+``_reading.duplicates`` the values of repeated keys are added up
 ``_reading.toarrow``    a batch as an Arrow map column
 ``_reading.batch``      MapBatch
 ``_reading.recordwalk`` compiled: records, which hold text too, are read through the same API
 ``_reading.records``    records in rows, as scikit-learn understands them
 ``_reading.inputs``     which input is what
+``_engine.dispatch``    the table by dtype
 ``_options``            attributes, checked once and resolved into a plan and a policy
 ``_semantics``          one_map: what the operators mean, and the author of messages
-``_engine``             a MapBatch becomes a result:
-``_engine.dispatch``    the table by dtype
-``_engine.rows``        dense, ordered and CSR rows
-``_engine.calls``       one map, a batch, or maps to read
+``_engine.blocks``      memory for results; rows in blocks, shared by threads
+``_engine.expand``      keys with several columns, unknown keys with one
+``_engine.plain``       the plain engine: one_map over the maps
+``_engine.rows``        the compiled engine: dense, ordered and CSR rows
+``_engine.shortcuts``   every fast way that repeats the meaning of the general one
+``_engine.stream``      mappings to CSR, block by block
+``_engine.run``         read, choose an engine, run, or tell the first error
+``_engine.learn``       the distinct keys of maps
+``_operator``           what both operators share
 ``_castmap``            the operator CastMap
 ``_dictvectorizer``     the operator DictVectorizer
 ``_precompile``         every kernel compiled ahead of time

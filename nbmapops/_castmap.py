@@ -1,41 +1,33 @@
-"""CastMap: a map with integer keys becomes a tensor of its values in key order."""
+"""Operator CastMap: a map with integer keys becomes a tensor of its values in key order."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from nbmapops._engine.calls import (
-    call_csr,
-    call_dense,
-    checked,
-    choose,
-    place_row,
-    quick_order,
-    small_map,
-)
-from nbmapops._engine.rows import check_out, ordered
-from nbmapops._options import (
-    Plan,
-    check_fill,
-    check_sparse,
-    check_threads,
-    comparable,
-    is_one_of,
-    policy_of,
-)
+from nbmapops._engine import run
+from nbmapops._engine.shortcuts import arrays_ordered
+from nbmapops._operator import Operator
+from nbmapops._options import Plan, check_fill, check_threads, is_one_of, policy_of
 from nbmapops._reading.scalars import kind_of
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
-    from nbmapops._reading.inputs import Input
-    from nbmapops._reading.scalars import Array
+    from decimal import Decimal
+    from fractions import Fraction
 
+    from scipy.sparse import csr_array
+
+    from nbmapops._constants import Array
+
+CastTo = Literal["TO_FLOAT", "TO_INT64", "TO_STRING"]
+MapForm = Literal["DENSE", "SPARSE"]
+Semantics = Literal["strict", "onnxruntime"]
 _TARGETS = {"TO_FLOAT": "float32", "TO_INT64": "int64", "TO_STRING": "string"}
 
 
-class CastMap:
+class CastMap(Operator):
     """Convert maps with integer keys to arrays (ONNX-ML operator ``CastMap``, version 1).
 
     Parameters
@@ -73,33 +65,33 @@ class CastMap:
            [ 1.,  0.,  0.,  0.,  0.]], dtype=float32)
     """
 
-    __slots__ = ("_attributes", "_plan")
+    __slots__ = ()
+    __module__ = "nbmapops"  # where pickles find it, whatever file it stands in
 
-    _attributes: dict[str, Any]
-    _plan: Plan
+    _name: ClassVar[str] = "CastMap"
 
     def __init__(
         self,
         *,
-        cast_to: str = "TO_FLOAT",
-        map_form: str = "DENSE",
+        cast_to: CastTo = "TO_FLOAT",
+        map_form: MapForm = "DENSE",
         max_map: int = 1,
-        fill_value: Any = None,
-        semantics: str = "strict",
+        fill_value: float | str | Decimal | Fraction | None = None,
+        semantics: Semantics = "strict",
     ) -> None:
         policy = policy_of("CastMap", semantics)
         if not is_one_of(cast_to, _TARGETS):
             raise ValueError(
-                f"CastMap: cast_to is {show(cast_to)}; it is one of {', '.join(_TARGETS)}"
+                f"CastMap: cast_to must be one of {', '.join(_TARGETS)}, not {show(cast_to)}"
             )
         if not is_one_of(map_form, ("DENSE", "SPARSE")):
-            raise ValueError(f"CastMap: map_form is {show(map_form)}; it is DENSE or SPARSE")
+            raise ValueError(f"CastMap: map_form must be DENSE or SPARSE, not {show(map_form)}")
         if kind_of(max_map) != "int64" or isinstance(max_map, bool):
-            raise TypeError(f"CastMap: max_map is {show(max_map)}; it is an integer")
+            raise TypeError(f"CastMap: max_map must be an integer, not {show(max_map)}")
         max_map = int(max_map)
         if map_form == "SPARSE" and not 1 <= max_map < 2**63:
             raise ValueError(
-                f"CastMap: max_map is {max_map}; SPARSE takes a max_map from 1 to 2**63 - 1"
+                f"CastMap: max_map must be from 1 to 2**63 - 1 for SPARSE, not {max_map}"
             )
         target = _TARGETS[cast_to]
         fill_value = check_fill("CastMap", fill_value, target)
@@ -111,7 +103,30 @@ class CastMap:
             "semantics": str(semantics),
         }
         width = max_map if map_form == "SPARSE" else 0
-        self._plan = Plan("CastMap", str(map_form), "int64", width, target, fill_value, policy)
+        plan = Plan("CastMap", str(map_form), "int64", width, target, fill_value, policy)
+        self._plans = {"int64": plan}
+
+    @property
+    def cast_to(self) -> CastTo:
+        """The type of the result: "TO_FLOAT", "TO_INT64" or "TO_STRING"."""
+        cast_to: CastTo = self._attributes["cast_to"]
+        return cast_to
+
+    @property
+    def map_form(self) -> MapForm:
+        """How values are placed: "DENSE" by ascending key, "SPARSE" each at its key."""
+        map_form: MapForm = self._attributes["map_form"]
+        return map_form
+
+    @property
+    def max_map(self) -> int:
+        """The number of columns of SPARSE."""
+        return int(self._attributes["max_map"])
+
+    @property
+    def n_columns(self) -> int | None:
+        """The width of a row; None for DENSE, where a map has as many as entries."""
+        return self.max_map if self.map_form == "SPARSE" else None
 
     def __call__(
         self,
@@ -168,46 +183,16 @@ class CastMap:
         array([['2.500000', '0.100000'],
                ['1.000000', '7.000000']], dtype=object)
         """
-        check_threads("CastMap", threads)
-        if values is not None and offsets is None and out is None and self._plan.form == "DENSE":
-            ordered_values = quick_order(self._plan, maps, values)
-            if ordered_values is not None:
-                return ordered_values
-        plan, given = self._read(maps, values, offsets)
-        if plan.form == "SPARSE":
-            return call_dense(plan, given, out, threads)
-        found = small_map(plan, given)
-        if found is not None:
-            return place_row(plan, *found, out, given)
-        return self._dense(given, out, threads)
-
-    def _dense(self, given: Input, out: Array | None, threads: int) -> Array:
-        plan = self._plan
-        batch, source = checked(plan, given)
-        kind = plan.target or "float32"
-        rows = len(batch)
-        direct = None
-        if out is not None and not plan.policy.first_wins:
-            shape = (rows, int(batch.offsets[1]) if rows else 0)[given.one :]
-            # Where `out` does not fit, or maps differ in length, a bad map is told first.
-            if np.shape(out) == shape and np.size(out) == len(batch.values):
-                direct = check_out(plan, out, shape, kind, batch)
-        result, offsets = ordered(plan, batch, source, direct, threads)
-        if not given.one:
-            lengths = np.diff(offsets)
-            odd = np.flatnonzero(lengths != lengths[:1]) if rows else lengths
-            if odd.size:
-                raise ValueError(
-                    f"CastMap: map {odd[0]} has {lengths[odd[0]]} entries where map 0 has "
-                    f"{lengths[0]}, so the batch is no matrix; ragged() gives values and offsets"
-                )
-            result = result.reshape(rows, int(lengths[0]) if rows else 0)
-        if out is None:
-            return result
-        target = check_out(plan, out, result.shape, kind, batch)
-        if direct is None or kind == "string":
-            target[...] = result
-        return out
+        threads = check_threads("CastMap", threads)
+        if self.map_form == "SPARSE":
+            plan, given = self._read(maps, values, offsets, "dense")
+            return run.dense(plan, given, out, threads)
+        if values is not None and offsets is None and out is None:
+            row = arrays_ordered(self._plan, maps, values)
+            if row is not None:
+                return row
+        plan, given = self._read(maps, values, offsets, "order")
+        return run.ordered_dense(plan, given, out, threads)
 
     def ragged(
         self, maps: Any, values: Any = None, offsets: Any = None, /, *, threads: int = 1
@@ -239,12 +224,11 @@ class CastMap:
         >>> CastMap().ragged([{2: 2.5, 1: 1.5}, {}, {7: 7.0}])
         (array([1.5, 2.5, 7. ], dtype=float32), array([0, 2, 2, 3]))
         """
-        if self._plan.form != "DENSE":
+        if self.map_form != "DENSE":
             raise ValueError("CastMap: ragged is for DENSE; rows of SPARSE have length max_map")
-        check_threads("CastMap", threads)
-        plan, given = self._read(maps, values, offsets)
-        batch, source = checked(plan, given)
-        return ordered(plan, batch, source, None, threads)
+        threads = check_threads("CastMap", threads)
+        plan, given = self._read(maps, values, offsets, "order")
+        return run.ordered(plan, given, threads)
 
     def csr(
         self,
@@ -253,10 +237,10 @@ class CastMap:
         offsets: Any = None,
         /,
         *,
-        index_dtype: Any = None,
+        index_dtype: type[np.signedinteger[Any]] | None = None,
         threads: int = 1,
-    ) -> Any:
-        """Convert to a sparse matrix (SPARSE with numbers; extra ``[sparse]``).
+    ) -> csr_array:
+        """Convert to a sparse matrix (SPARSE with numbers).
 
         Parameters
         ----------
@@ -285,32 +269,43 @@ class CastMap:
         >>> CastMap(map_form="SPARSE", max_map=5).csr([{1: 10.0, 3: 30.0}]).toarray()
         array([[ 0., 10.,  0., 30.,  0.]], dtype=float32)
         """
-        dtype = check_sparse(self._plan, index_dtype)
-        check_threads("CastMap", threads)
-        return call_csr(*self._read(maps, values, offsets), dtype, threads)
+        dtype = self._check_sparse(index_dtype, threads)
+        return self._csr(maps, values, offsets, dtype, threads)
 
-    def _read(self, maps: Any, values: Any, offsets: Any) -> tuple[Plan, Input]:
-        return choose({"int64": self._plan}, "CastMap", (maps, values, offsets))
+    def get_feature_names_out(self, input_features: object = None) -> Array:
+        """Return the names of the columns of SPARSE: the keys as text.
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, CastMap):
-            return NotImplemented
-        return self._key() == other._key()
+        Parameters
+        ----------
+        input_features : object
+            Not used; scikit-learn passes it.
 
-    def __hash__(self) -> int:
-        return hash(self._key())
+        Returns
+        -------
+        ndarray of str objects, shape (max_map,)
 
-    def _key(self) -> tuple[Any, ...]:
-        return comparable(self._attributes)
+        Raises
+        ------
+        ValueError
+            The form is DENSE, whose columns have no names.
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._attributes,)
+        Examples
+        --------
+        >>> CastMap(map_form="SPARSE", max_map=3).get_feature_names_out()
+        array(['0', '1', '2'], dtype=object)
+        """
+        del input_features
+        if self.map_form == "DENSE":
+            raise ValueError("CastMap: columns of DENSE have no names; SPARSE has one for each key")
+        return np.array([str(key) for key in range(self.max_map)], object)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._attributes
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        CastMap.__init__(self, **attributes)
 
     def __repr__(self) -> str:
         default = CastMap()._attributes
         words = [f"{k}={v!r}" for k, v in self._attributes.items() if v != default[k]]
         return f"CastMap({', '.join(words)})"
-
-
-def _restore(attributes: dict[str, Any]) -> CastMap:
-    return CastMap(**attributes)

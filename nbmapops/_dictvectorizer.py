@@ -1,41 +1,38 @@
-"""DictVectorizer: maps become rows, a vocabulary says which key stands in which column."""
+"""Operator DictVectorizer: maps become rows, a vocabulary says which key has which column."""
 
 from __future__ import annotations
 
-import os
 from math import isnan
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from nbmapops._engine.calls import (
-    QUICK_ROW,
-    QuickRow,
-    call_csr,
-    call_dense,
-    choose,
-    known_columns,
-    quick_csr,
-)
-from nbmapops._options import (
-    Plan,
-    check_fill,
-    check_sparse,
-    check_threads,
-    comparable,
-    is_one_of,
-    policy_of,
-)
-from nbmapops._reading.arrays import TextKeys, int_array, read_arrays, readonly
-from nbmapops._reading.batch import MapBatch, map_numbers
-from nbmapops._reading.inputs import read_input, whole
-from nbmapops._reading.mappings import MapReader
-from nbmapops._reading.scalars import Array, BadMap, type_name
+from nbmapops._engine import run
+from nbmapops._engine.learn import learn
+from nbmapops._engine.shortcuts import FewDicts, arrays_csr
+from nbmapops._operator import Operator
+from nbmapops._options import Plan, check_fill, check_threads, is_one_of, policy_of
+from nbmapops._reading.arrays import read_arrays
+from nbmapops._reading.batch import MapBatch
+from nbmapops._reading.entries import Entries, Int64Keys, KeyColumn, TextKeys, readonly
+from nbmapops._reading.scalars import BadMap, type_name
 from nbmapops._vocabulary import Index, Vocabulary
 from nbmapops.errors import show
 
+if TYPE_CHECKING:
+    from decimal import Decimal
+    from fractions import Fraction
 
-class DictVectorizer:
+    from scipy.sparse import csr_array
+
+    from nbmapops._constants import Array
+
+Semantics = Literal["strict", "onnxruntime"]
+HandleUnknown = Literal["error", "ignore"]
+Order = Literal["sorted", "first_seen"]
+
+
+class DictVectorizer(Operator):
     """Convert maps to rows by a vocabulary (ONNX-ML operator ``DictVectorizer``, version 1).
 
     Parameters
@@ -79,11 +76,11 @@ class DictVectorizer:
            [0. , 0. , 0. , 0. ]])
     """
 
-    __slots__ = ("_attributes", "_plans", "_quick")
+    __slots__ = ("_few",)
+    __module__ = "nbmapops"  # where pickles find it, whatever file it stands in
 
-    _attributes: dict[str, Any]
-    _plans: dict[str, Plan]
-    _quick: QuickRow | None  # where a small dict may take the quick path
+    _name: ClassVar[str] = "DictVectorizer"
+    _few: FewDicts | None  # where small dicts may take a shortcut
 
     def __init__(
         self,
@@ -91,14 +88,14 @@ class DictVectorizer:
         int64_vocabulary: Any = None,
         string_vocabulary: Any = None,
         dtype: Any = None,
-        handle_unknown: str | None = None,
-        fill_value: Any = None,
-        semantics: str = "strict",
+        handle_unknown: HandleUnknown | None = None,
+        fill_value: float | str | Decimal | Fraction | None = None,
+        semantics: Semantics = "strict",
     ) -> None:
         policy = policy_of("DictVectorizer", semantics, handle_unknown)
         given = {"int64": int64_vocabulary, "string": string_vocabulary}
         words = {kind: listed for kind, listed in given.items() if listed is not None}
-        if not words or (len(words) == 2 and not policy.repeats):
+        if not words or (len(words) == 2 and not policy.first_wins):
             raise ValueError(
                 "DictVectorizer: give exactly one of int64_vocabulary and string_vocabulary; "
                 f"{'both were' if words else 'neither was'} given"
@@ -116,7 +113,7 @@ class DictVectorizer:
                 listed,
                 kind,  # type: ignore[arg-type]
                 name=f"DictVectorizer: {kind}_vocabulary",
-                repeats=policy.repeats,
+                repeats=policy.first_wins,
             )
             for kind, listed in words.items()
         }
@@ -138,17 +135,25 @@ class DictVectorizer:
             )
             for kind, vocabulary in vocabularies.items()
         }
-        self._quick = None
-        if len(vocabularies) == 1:
-            ((kind, vocabulary),) = vocabularies.items()
-            if self._plans[kind].is_quick:
-                self._quick = QuickRow(self._plans[kind], vocabulary)
+        self._few = None
+        if len(self._plans) == 1:
+            (plan,) = self._plans.values()
+            self._few = FewDicts.of(plan)
 
     @classmethod
     def from_maps(
-        cls, maps: Any, values: Any = None, offsets: Any = None, /, *, order: str = "sorted",
-        **attributes: Any,
-    ) -> DictVectorizer:  # fmt: skip
+        cls,
+        maps: Any,
+        values: Any = None,
+        offsets: Any = None,
+        /,
+        *,
+        order: Order = "sorted",
+        dtype: Any = None,
+        handle_unknown: HandleUnknown | None = None,
+        fill_value: float | str | Decimal | Fraction | None = None,
+        semantics: Semantics = "strict",
+    ) -> DictVectorizer:
         """Make an operator whose vocabulary is the keys of these maps.
 
         Parameters
@@ -157,8 +162,8 @@ class DictVectorizer:
             As for a call; keys of one type.
         order : {"sorted", "first_seen"}
             Of the columns.
-        **attributes
-            Other parameters of the class.
+        dtype, handle_unknown, fill_value, semantics
+            As for the class.
 
         Returns
         -------
@@ -178,12 +183,19 @@ class DictVectorizer:
         """
         if not is_one_of(order, ("sorted", "first_seen")):
             raise ValueError(
-                f'DictVectorizer: order is {show(order)}; it is "sorted" or "first_seen"'
+                f'DictVectorizer: order must be "sorted" or "first_seen", not {show(order)}'
             )
-        kind, words = _learn(maps, values, offsets)
+        kind, words = learn(maps, values, offsets)
         if order == "sorted":
             words = np.sort(words) if isinstance(words, np.ndarray) else sorted(words)
-        return cls(**{f"{kind}_vocabulary": words}, **attributes)
+        return cls(
+            int64_vocabulary=words if kind == "int64" else None,
+            string_vocabulary=words if kind == "string" else None,
+            dtype=dtype,
+            handle_unknown=handle_unknown,
+            fill_value=fill_value,
+            semantics=semantics,
+        )
 
     def __call__(
         self,
@@ -240,15 +252,17 @@ class DictVectorizer:
         array([[1.5, 0. , 2.5],
                [0. , 3.5, 0. ]])
         """
-        quick = self._quick
-        plain = type(maps) is dict and values is None and offsets is None and threads == 1
-        if plain and quick is not None and len(maps) <= QUICK_ROW:
-            row = quick.row(maps, out)
-            if row is not None:
+        few = self._few
+        if few is not None and values is None and offsets is None and type(threads) is int:
+            if type(maps) is dict:
+                row = few.row(maps, out)
+            else:
+                row = few.rows(maps, out) if type(maps) in _LISTS else None
+            if row is not None and threads == 1:
                 return row
         threads = check_threads("DictVectorizer", threads)
-        plan, given = choose(self._plans, "DictVectorizer", (maps, values, offsets))
-        return call_dense(plan, given, out, threads)
+        plan, given = self._read(maps, values, offsets, "dense")
+        return run.dense(plan, given, out, threads)
 
     def csr(
         self,
@@ -257,10 +271,10 @@ class DictVectorizer:
         offsets: Any = None,
         /,
         *,
-        index_dtype: Any = None,
+        index_dtype: type[np.signedinteger[Any]] | None = None,
         threads: int = 1,
-    ) -> Any:
-        """Convert one map or a batch to a sparse matrix (extra ``[sparse]``).
+    ) -> csr_array:
+        """Convert one map or a batch to a sparse matrix.
 
         Parameters
         ----------
@@ -290,15 +304,16 @@ class DictVectorizer:
         >>> dv.csr([{"b": 2.5}, {"a": 1.0}]).indices
         array([1, 0], dtype=int32)
         """
-        threads = check_threads("DictVectorizer", threads)
-        plan = next(iter(self._plans.values()))
-        dtype = check_sparse(plan, index_dtype)
-        if offsets is not None and threads == 1 and len(self._plans) == 1:
-            matrix = quick_csr(plan, maps, values, offsets, dtype)
-            if matrix is not None:
-                return matrix
-        plan, given = choose(self._plans, "DictVectorizer", (maps, values, offsets))
-        return call_csr(plan, given, dtype, threads)
+        dtype = self._check_sparse(index_dtype, threads)
+        matrix = None
+        if len(self._plans) == 1 and threads == 1:
+            if offsets is not None:
+                matrix = arrays_csr(self._plan, maps, values, offsets, dtype)
+            elif values is None and self._few is not None and type(maps) in _LISTS:
+                matrix = self._few.csr(maps, dtype)
+        if matrix is not None:
+            return matrix
+        return self._csr(maps, values, offsets, dtype, threads)
 
     def unknown(self, maps: Any, values: Any = None, offsets: Any = None, /) -> tuple[Array, Array]:
         """Find the entries whose key is not in the vocabulary.
@@ -324,14 +339,13 @@ class DictVectorizer:
         >>> DictVectorizer(string_vocabulary=["a"]).unknown([{"a": 1}, {"b": 2, "c": 3}])
         (array([1, 1]), array(['b', 'c'], dtype=object))
         """
-        plan, given = choose(self._plans, "DictVectorizer", (maps, values, offsets))
-        given = whole(given, plan.operator, plan.key_kind)
-        if given.bad is not None:
-            raise given.bad.error
-        batch = given.source
-        assert isinstance(batch, MapBatch)
-        entries = np.flatnonzero(known_columns(plan, batch) < 0)
-        return map_numbers(batch)[entries], batch.keys[entries]
+        plan, given = self._read(maps, values, offsets, "lookup")
+        entries, bad = given.read_all()
+        if bad is not None:
+            raise bad.error
+        columns = run.known_columns(plan, entries)
+        unknown = np.flatnonzero(columns < 0)
+        return entries.map_numbers()[unknown], entries.keys.to_array()[unknown]
 
     def inverse(self, matrix: Any) -> MapBatch:
         """Turn rows back into maps.
@@ -377,10 +391,12 @@ class DictVectorizer:
             columns, data = columns[kept], data[kept]
         values = _cells(data)
         offsets = offsets.astype(np.int64)
+        keys: KeyColumn
         if plan.key_kind == "int64":
-            return MapBatch._of(vocabulary.words[columns], values, offsets)
-        keys = TextKeys(readonly(columns.astype(np.int64)), vocabulary.words)
-        return MapBatch._of(keys, values, offsets)
+            keys = Int64Keys(vocabulary.words[columns])
+        else:
+            keys = TextKeys(columns.astype(np.int64), vocabulary.words)
+        return MapBatch._of(Entries(keys, readonly(values), readonly(offsets)))
 
     def _check_width(self, shape: tuple[int, ...]) -> None:
         if shape[-1] != self._plan.width:
@@ -447,7 +463,43 @@ class DictVectorizer:
         """The words in column order: a read-only int64 array, or a tuple of str."""
         vocabulary = self._plan.vocabulary
         assert vocabulary is not None
-        return vocabulary.words
+        words: Any = vocabulary.words
+        return words
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The dtype of the result; None: that of the values."""
+        return None if self._plan.target is None else self.result_type()
+
+    @property
+    def handle_unknown(self) -> HandleUnknown:
+        """What a key outside the vocabulary is: "error" or "ignore"."""
+        return "ignore" if next(iter(self._plans.values())).policy.skip_unknown else "error"
+
+    @property
+    def n_columns(self) -> int:
+        """The width of a row."""
+        return self._plan.width
+
+    def get_feature_names_out(self, input_features: object = None) -> Array:
+        """Return the names of the columns: the words as text.
+
+        Parameters
+        ----------
+        input_features : object
+            Not used; scikit-learn passes it.
+
+        Returns
+        -------
+        ndarray of str objects, shape (n_columns,)
+
+        Examples
+        --------
+        >>> DictVectorizer(int64_vocabulary=[7, 10]).get_feature_names_out()
+        array(['7', '10'], dtype=object)
+        """
+        del input_features
+        return np.array([str(word) for word in self.vocabulary], object)
 
     @property
     def index(self) -> Index:
@@ -466,23 +518,23 @@ class DictVectorizer:
     def __contains__(self, key: object) -> bool:
         return any(key in (plan.vocabulary or ()) for plan in self._plans.values())
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, DictVectorizer):
-            return NotImplemented
-        return self._key() == other._key()
+    def _words(self) -> dict[str, Any]:
+        return {
+            f"{kind}_vocabulary": plan.vocabulary.words
+            for kind, plan in self._plans.items()
+            if plan.vocabulary is not None
+        }
 
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[Any, ...]:
-        vocabularies = (plan.vocabulary for plan in self._plans.values())
-        return (*comparable(self._attributes), *vocabularies)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        states = tuple(
+    def __getstate__(self) -> tuple[dict[str, Any], tuple[Any, ...]]:
+        states = [
             plan.vocabulary.state() for plan in self._plans.values() if plan.vocabulary is not None
-        )
-        return _restore, (self._attributes, states)
+        ]
+        return self._attributes, tuple(states)
+
+    def __setstate__(self, state: tuple[dict[str, Any], tuple[Any, ...]]) -> None:
+        self._attributes, states = state
+        vocabularies = [Vocabulary.from_state(each) for each in states]
+        self._set_plans({vocabulary.kind: vocabulary for vocabulary in vocabularies})
 
     def __repr__(self) -> str:
         words = []
@@ -499,12 +551,7 @@ class DictVectorizer:
         return f"DictVectorizer({', '.join(words)})"
 
 
-def _restore(attributes: dict[str, Any], states: tuple[Any, ...]) -> DictVectorizer:
-    made = DictVectorizer.__new__(DictVectorizer)
-    made._attributes = attributes
-    vocabularies = [Vocabulary.from_state(state) for state in states]
-    made._set_plans({vocabulary.kind: vocabulary for vocabulary in vocabularies})
-    return made
+_LISTS = (list, tuple)
 
 
 def _cells(data: Array) -> Array:
@@ -519,46 +566,3 @@ def _cells(data: Array) -> Array:
             "a number (int64, float32, float64) or a str"
         ) from bad.error
     return entries.values
-
-
-def _learn(maps: Any, values: Any, offsets: Any) -> tuple[str, Any]:
-    """Return the kind of the keys, and the distinct keys in the order they are first seen."""
-    given = read_input("DictVectorizer", maps, values, offsets, None)
-    if isinstance(given.source, MapReader):
-        return _learn_chunks(given.source)
-    given = whole(given, "DictVectorizer", None)
-    if given.bad is not None:
-        raise given.bad.error
-    batch = given.source
-    assert isinstance(batch, MapBatch)
-    keys = batch._keys
-    if isinstance(keys, np.ndarray):
-        return "int64", _distinct(keys)
-    codes, words = keys.encode()
-    # A dictionary may hold a word twice, and words that no entry of a slice uses.
-    return "string", list(dict.fromkeys(words[code] for code in _distinct(codes).tolist()))
-
-
-def _learn_chunks(reader: MapReader) -> tuple[str, Any]:
-    seen, waiting, size = int_array([]), [], 0
-    try:
-        for chunk in reader.chunks():
-            if reader.key_kind == "int64":
-                waiting.append(chunk.keys.copy())
-                size += len(chunk.keys)
-            # As many keys as words are learned at once, so that no word is looked at often.
-            if size > len(seen):
-                seen, waiting, size = _distinct(np.concatenate([seen, *waiting])), [], 0
-    except BadMap as bad:
-        raise bad.error from None
-    if reader.key_kind == "string":
-        return "string", list(reader.words)
-    return "int64", _distinct(np.concatenate([seen, *waiting]))
-
-
-def _distinct(keys: Array) -> Array:
-    from nbmapops import kernels
-
-    # Drawn anew, so that nobody can choose keys that collide; the result does not depend on it.
-    multiplier = int.from_bytes(os.urandom(8), "little", signed=True) | 1
-    return kernels.distinct(readonly(keys), multiplier)

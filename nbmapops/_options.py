@@ -1,4 +1,4 @@
-"""What an operator was asked to do, checked once and resolved into a plan and a policy."""
+"""Options: what an operator was asked to do, checked once, resolved into a plan and a policy."""
 
 from __future__ import annotations
 
@@ -8,33 +8,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nbmapops._reading.scalars import INT64_MAX, INT64_MIN, exact_value, value_kind_of
+from nbmapops._constants import INT64_MAX, INT64_MIN
+from nbmapops._engine.dispatch import TABLE, refused_type
+from nbmapops._reading.scalars import exact_value, value_kind_of
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from nbmapops._engine.dispatch import Cell
     from nbmapops._vocabulary import Vocabulary
-
-# The words of a larger int64 vocabulary are not copied into a dict for the sake of small maps.
-SMALL_VOCABULARY = 1 << 17
-_KEY_TYPES: dict[str, set[type]] = {"int64": {int}, "string": {str}}
 
 
 class Policy(NamedTuple):
     """What a mode of semantics means, resolved when an operator is built."""
 
     skip_unknown: bool  # keys outside the vocabulary, or >= max_map, are left out
-    first_wins: bool  # of a repeated key the first entry counts
-    repeats: bool  # words of a vocabulary may repeat
+    first_wins: bool  # of a repeated key the first entry counts; words may repeat, too
     spec_types: bool  # only the map types of the ONNX-ML text are taken (DictVectorizer)
-    rules: str  # of conversion, see _values
+    rules: str  # of conversion, see _values.py
     missing_text: str  # at positions without an entry
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An operator for one kind of key, as the stages below need it."""
+    """An operator for one kind of key, as the engines need it."""
 
     operator: str
     form: str  # "VOCABULARY", "SPARSE" or "DENSE"
@@ -44,24 +42,43 @@ class Plan:
     fill: Any  # None: 0, or the policy's text
     policy: Policy
     vocabulary: Vocabulary | None = None
+    unknown_columns: int = 0  # the last columns, which unknown keys share
 
     @property
-    def key_types(self) -> set[type]:
-        """The one exact type that keys of a small dict have on the quick path."""
-        return _KEY_TYPES[self.key_kind]
+    def expands(self) -> bool:
+        """Whether a key may have several columns, or unknown keys have some."""
+        repeated = self.vocabulary is not None and self.vocabulary.copies is not None
+        return repeated or self.unknown_columns > 0
 
     @property
-    def is_quick(self) -> bool:
-        """Whether a row of plain scalars can be filled in without a further look."""
-        vocabulary = self.vocabulary
-        if vocabulary is None or vocabulary.copies is not None or self.policy.first_wins:
-            return False
-        small = self.key_kind == "string" or self.width <= SMALL_VOCABULARY
-        return small and self.target is None and self.fill is None
+    def is_plain(self) -> bool:
+        """Whether a shortcut may write values as they are: nothing to convert, fill or expand."""
+        return (
+            self.form == "VOCABULARY"
+            and self.target is None
+            and self.fill is None
+            and not self.policy.first_wins
+            and not self.expands
+        )
+
+    @property
+    def skip_large(self) -> bool:
+        """Whether an integer beyond int64, which can be no word, is skipped as an unknown key."""
+        return self.form == "VOCABULARY" and self.policy.skip_unknown
 
     def result_kind(self, value_kind: str) -> str:
         """Return the kind of the result for values of this kind."""
         return self.target or value_kind
+
+    def cell(self, value_kind: str) -> Cell:
+        """Return the cell of the dispatch table for values of this kind, or raise the TypeError."""
+        # DictVectorizer converts values to `dtype` first.
+        kind = self.result_kind(value_kind) if self.form == "VOCABULARY" else value_kind
+        cell = TABLE.get((self.operator, self.form, self.key_kind, kind))
+        spec = self.policy.spec_types
+        if cell is None or (spec and not cell.spec):
+            raise refused_type(self.operator, self.form, self.key_kind, kind, spec=spec)
+        return cell
 
     def fill_for(self, kind: str) -> Any:
         """Return the scalar at positions without an entry."""
@@ -101,18 +118,17 @@ def policy_of(operator: str, semantics: object, handle_unknown: object = None) -
     """Return the policy of a mode; `handle_unknown`, where given, wins."""
     if not is_one_of(semantics, ("strict", "onnxruntime")):
         raise ValueError(
-            f'{operator}: semantics is {show(semantics)}; it is "strict" or "onnxruntime"'
+            f'{operator}: semantics must be "strict" or "onnxruntime", not {show(semantics)}'
         )
     if handle_unknown is not None and not is_one_of(handle_unknown, ("error", "ignore")):
         raise ValueError(
-            f'{operator}: handle_unknown is {show(handle_unknown)}; it is "error" or "ignore"'
+            f'{operator}: handle_unknown must be "error" or "ignore", not {show(handle_unknown)}'
         )
     strict = semantics == "strict"
     vectorizer = operator == "DictVectorizer"
     return Policy(
         skip_unknown=handle_unknown == "ignore" or (handle_unknown is None and not strict),
         first_wins=not strict,
-        repeats=not strict,
         spec_types=vectorizer and not strict,
         rules="exact" if vectorizer else str(semantics),
         # That library fills missing text so in CastMap only.
@@ -132,7 +148,7 @@ def check_fill(operator: str, fill: Any, kind: str | None) -> Any:
             raise ValueError(f"{operator}: fill_value {show(fill)} has no exact int64 or float64")
         fill = exact
     else:
-        raise TypeError(f"{operator}: fill_value is {show(fill)}; it is a number or a str")
+        raise TypeError(f"{operator}: fill_value must be a number or a str, not {show(fill)}")
     return fill if kind is None else exact_fill(operator, fill, kind)
 
 
@@ -145,9 +161,9 @@ def comparable(attributes: dict[str, Any]) -> tuple[Any, ...]:
 def check_threads(operator: str, threads: object) -> int:
     """Return the number of threads."""
     if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)):
-        raise TypeError(f"{operator}: threads is {show(threads)}; it is an integer from 1")
+        raise TypeError(f"{operator}: threads must be an integer >= 1, not {show(threads)}")
     if threads < 1:
-        raise ValueError(f"{operator}: threads is {threads}; it must be at least 1")
+        raise ValueError(f"{operator}: threads must be an integer >= 1, not {threads}")
     return int(threads)
 
 
@@ -169,7 +185,7 @@ def check_sparse(plan: Plan, index_dtype: Any) -> Any:
         dtype = np.dtype(object)
     if dtype not in (np.int32, np.int64):
         raise TypeError(
-            f"{plan.operator}: index_dtype is {show(index_dtype)}; it is int32 or int64"
+            f"{plan.operator}: index_dtype must be int32 or int64, not {show(index_dtype)}"
         )
     return dtype.type
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nbmapops._load import load_kernels
-from nbmapops._reading.arrays import readonly
+from nbmapops._reading.entries import readonly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

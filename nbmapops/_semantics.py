@@ -1,8 +1,7 @@
-"""One map in plain Python: what the operators mean, and the author of every message.
+"""Semantics: one map in plain Python: what the operators mean, and the author of every message.
 
 `one_map` is the meaning of both operators for one map. The compiled kernels only say which map is
-the first bad one; `one_map` runs that map again and raises. It also is the path of a small single
-map, which needs no compiler.
+the first bad one; `one_map` runs that map again and raises. The plain engine runs nothing else.
 """
 
 from __future__ import annotations
@@ -10,13 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nbmapops import _values
-from nbmapops._reading.scalars import cast_error, exact_map, kinds_of_map
+from nbmapops._reading.scalars import cast_error, changed_error, exact_map, kinds_of_map
 from nbmapops.errors import DuplicateKeyError, UnknownKeyError, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import NoReturn
 
     from nbmapops._options import Plan
+    from nbmapops._vocabulary import Vocabulary
 
 
 def one_map(
@@ -47,7 +48,7 @@ def one_map(
     """
     where = f"{plan.operator}: map {number}"
     _, value_kind = kinds_of_map(where, keys, values, plan.key_kind, value_kind)
-    keys, values = exact_map(where, keys, values, value_kind)
+    keys, values = exact_map(where, keys, values, value_kind, skip_large=plan.skip_large)
     value_kind = value_kind or "float64"
     if plan.form == "SPARSE":
         _check_range(where, keys, plan)
@@ -60,10 +61,42 @@ def one_map(
     results = [values[entry] for entry in entries]
     if kind != value_kind or plan.policy.rules == "onnxruntime":
         results = _converted(where, keys, values, entries, (value_kind, kind, plan.policy.rules))
+    if plan.vocabulary is not None and plan.vocabulary.copies is not None:
+        return _repeated(plan.vocabulary, [columns[entry] for entry in entries], results, kind)
     if plan.form == "DENSE":
         order = sorted(range(len(entries)), key=lambda position: keys[entries[position]])
         return list(range(len(order))), [results[position] for position in order], kind
     return [columns[entry] for entry in entries], results, kind
+
+
+def rerun(
+    plan: Plan,
+    number: int,
+    keys: Sequence[Any],
+    values: Sequence[Any],
+    value_kind: str | None,
+    error: Exception | None = None,
+) -> NoReturn:
+    """Raise the error of a bad map: `one_map` runs it again and says what is wrong.
+
+    Where it finds nothing, the data have changed since; or `error`, which an engine has met at
+    this map, came from elsewhere: a signal handler may raise at any moment.
+    """
+    one_map(plan, number, keys, values, value_kind)
+    raise error or changed_error(f"{plan.operator}: map {number}")
+
+
+def _repeated(
+    vocabulary: Vocabulary, columns: Sequence[int], values: Sequence[Any], kind: str
+) -> tuple[list[int], list[Any], str]:
+    """Give the value of a repeated word to all columns of that word."""
+    assert vocabulary.copies is not None
+    later, first = (part.tolist() for part in vocabulary.copies)
+    value_at = dict(zip(columns, values, strict=True))
+    for copy, original in zip(later, first, strict=True):
+        if original in value_at:
+            value_at[copy] = value_at[original]
+    return list(value_at), list(value_at.values()), kind
 
 
 def _converted(
@@ -76,7 +109,9 @@ def _converted(
     results = []
     for entry in entries:
         try:
-            results.append(_values.cast_one(values[entry], *conversion))
+            value = values[entry]
+            value = float(value) if conversion[0] == "float32" else value
+            results.append(_values.cast_one(value, *conversion))
         except ValueError as reason:
             raise cast_error(where, keys[entry], values[entry], conversion[1], reason) from None
     return results
@@ -85,11 +120,13 @@ def _converted(
 def _check_range(where: str, keys: Sequence[int], plan: Plan) -> None:
     for key in keys:
         if key < 0:
-            raise ValueError(f"{where}: key {show(key)} is negative; SPARSE takes keys from 0")
+            raise ValueError(
+                f"{where}: key {show(key)} must not be negative; SPARSE takes keys from 0"
+            )
         if key >= plan.width and not plan.policy.skip_unknown:
             raise ValueError(
-                f"{where}: key {show(key)} is beyond max_map={plan.width}; SPARSE takes keys below "
-                "max_map"
+                f"{where}: key {show(key)} must be below max_map={plan.width}; "
+                "pass a larger max_map"
             )
 
 

@@ -207,10 +207,10 @@ def _array(
     maps: _Bag,
     lengths: Sequence[int] | None,
 ) -> _DaskArray:
-    plan = operator._plan
-    if plan.form == "DENSE":
+    width = operator.n_columns
+    if width is None:
         raise ValueError("nbmapops.dask: rows of a DENSE CastMap have no common width; use SPARSE")
-    if plan.target is None:
+    if isinstance(operator, DictVectorizer) and operator.dtype is None:
         raise ValueError(
             "nbmapops.dask: without a dtype the blocks might differ in theirs; "
             'give the operator one: DictVectorizer(..., dtype="double")'
@@ -224,7 +224,7 @@ def _array(
     convert = delayed(convert, pure=True)  # one node of the graph, not a part of every task
     blocks = [
         from_delayed(  # type: ignore[no-untyped-call]
-            _task(_block, number, part, convert, length), (length, plan.width), meta=meta
+            _task(_block, number, part, convert, length), (length, width), meta=meta
         )
         for number, (part, length) in enumerate(zip(parts, lengths, strict=True))
     ]

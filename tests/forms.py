@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from nbmapops import MapBatch
-from nbmapops._engine import calls, rows
+from nbmapops._limits import limits
 from nbmapops._reading import dictwalk, mappings
 
 from .reference import INT64_MAX, Entry, Refusal, Rows
@@ -240,39 +240,33 @@ def map_arguments(batch: Maps) -> Iterator[tuple[str, Arguments]]:
 # Ways through the library that small inputs would not take.
 
 
-def _patched(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    if name == "small blocks of rows":
-        monkeypatch.setattr(rows, "BLOCK_ENTRIES", 2)
-        monkeypatch.setattr(calls, "BLOCK_ENTRIES", 2)
-        monkeypatch.setattr(rows, "BLOCK_BYTES", 16)
-    if name == "small chunks of dicts":
-        monkeypatch.setattr(mappings, "CHUNK_ENTRIES", 3)
-        monkeypatch.setattr(mappings, "CHUNK_MAPS", 2)
-        monkeypatch.setattr(mappings, "_GENERATOR_MAPS", 3)
-        monkeypatch.setattr(dictwalk, "PIECE", 4)
-    if name == "kernels for one map":
-        monkeypatch.setattr(calls, "SMALL_MAP", -1)
-        monkeypatch.setattr(calls, "QUICK_MAP", -1)
-    if name == "dicts in plain Python":
-        monkeypatch.setattr(dictwalk, "available", lambda: False)
-        monkeypatch.setattr(calls, "LOADED", [])
-
-
-WAYS = (
-    "as shipped",
-    "small blocks of rows",
-    "small chunks of dicts",
-    "kernels for one map",
-    "dicts in plain Python",
-)
+WAYS: dict[str, dict[str, Any]] = {
+    "as shipped": {},
+    "plain engine": {"engine": "plain"},
+    "plain engine, no shortcuts": {"engine": "plain", "shortcuts": False},
+    "compiled engine": {"engine": "compiled"},
+    "compiled engine, no shortcuts": {"engine": "compiled", "shortcuts": False},
+    "small blocks of rows": {
+        "engine": "compiled", "block_entries": 2, "block_bytes": 16, "thread_entries": 1,
+    },
+    "small blocks of dicts": {
+        "engine": "compiled", "chunk_entries": 3, "chunk_maps": 2, "iterator_maps": 3,
+    },
+    "dicts in plain Python": {"engine": "compiled", "shortcuts": False},
+}  # fmt: skip
+"""Ways through the library, and the limits that force them."""
 
 
 @contextmanager
 def way(name: str) -> Iterator[None]:
-    """Force a way through the library that only large inputs take by themselves."""
-    assert name in WAYS
+    """Force a way through the library that only some inputs take by themselves."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        _patched(monkeypatch, name)
+        for limit, value in WAYS[name].items():
+            monkeypatch.setattr(limits, limit, value)
+        if name == "small blocks of dicts":
+            monkeypatch.setattr(dictwalk, "PIECE", 4)
+        if name == "dicts in plain Python":
+            monkeypatch.setattr(mappings, "compiled_walk", lambda: None)
         yield
 
 

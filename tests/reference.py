@@ -488,31 +488,50 @@ def infer(maps: Sequence[Sequence[tuple[tuple[str, Any], tuple[str, Any]]]]) -> 
     """
     key_kinds: set[str] = set()
     value_kinds: set[str] = set()
+    whole, refusal = len(maps), None
     for number, entries in enumerate(maps):
-        for (key_kind, key), (value_kind, _) in entries:
-            if key_kind not in ("int", "str") or key_kinds - {key_kind}:
-                return Refusal("TypeError", number, key)
-            key_kinds.add(key_kind)
-            if value_kind not in ("int", "str", "float", "float32"):
-                return Refusal("TypeError", number, key)
-            if value_kinds and (value_kind == "str") != ("str" in value_kinds):
-                return Refusal("TypeError", number, key)
-            value_kinds.add(value_kind)
-        for (key_kind, key), (value_kind, value) in entries:
-            for kind, content in ((key_kind, key), (value_kind, value)):
-                if kind == "int" and not INT64_MIN <= content <= INT64_MAX:
-                    return Refusal("OverflowError", number, key)
+        kinds = key_kinds | set(), value_kinds | set()
+        refusal = _bad_type(number, entries, key_kinds, value_kinds)
+        if refusal is not None:
+            # A map before it may be bad, too, as far as the maps before it tell.
+            whole, (key_kinds, value_kinds) = number, kinds
+            break
     value_type = _value_type(value_kinds)
     plain: list[list[Entry]] = []
-    for number, entries in enumerate(maps):
+    for number, entries in enumerate(maps[:whole]):
         plain.append([])
         for (_, key), (kind, value) in entries:
             if value_type == "float64" and kind == "int" and int(float(value)) != value:
                 return Refusal("OverflowError", number, key)
             exact = float(value) if value_type == "float64" else value
             plain[-1].append((key, int(value) if value_type == "int64" else exact))
+    if refusal is not None:
+        return refusal
     key_type = {"int": "int64", "str": "string", None: None}[next(iter(key_kinds), None)]
     return Typed(key_type, value_type, plain)
+
+
+def _bad_type(
+    number: int,
+    entries: Sequence[tuple[tuple[str, Any], tuple[str, Any]]],
+    key_kinds: set[str],
+    value_kinds: set[str],
+) -> Refusal | None:
+    """What is wrong with the types or ranges of one map, given those before; they are noted."""
+    for (key_kind, key), (value_kind, _) in entries:
+        if key_kind not in ("int", "str") or key_kinds - {key_kind}:
+            return Refusal("TypeError", number, key)
+        key_kinds.add(key_kind)
+        if value_kind not in ("int", "str", "float", "float32"):
+            return Refusal("TypeError", number, key)
+        if value_kinds and (value_kind == "str") != ("str" in value_kinds):
+            return Refusal("TypeError", number, key)
+        value_kinds.add(value_kind)
+    for (key_kind, key), (value_kind, value) in entries:
+        for kind, content in ((key_kind, key), (value_kind, value)):
+            if kind == "int" and not INT64_MIN <= content <= INT64_MAX:
+                return Refusal("OverflowError", number, key)
+    return None
 
 
 def _value_type(kinds: set[str]) -> str | None:

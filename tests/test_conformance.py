@@ -40,7 +40,7 @@ def check(actual: Outcome, expected: Outcome | str) -> None:
         assert actual == expected
 
 
-@pytest.mark.parametrize("name", ["as shipped", "kernels for one map"])
+@pytest.mark.parametrize("name", ["as shipped", "compiled engine"])
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_case(case: Case, semantics: str, name: str) -> None:

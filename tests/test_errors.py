@@ -183,7 +183,7 @@ MESSAGES: list[tuple[str, Callable[[], Any], type[Exception], list[str]]] = [
         "out",
         lambda: BY_INT([{1: 1}], out=np.zeros((1, 3))),
         ValueError,
-        ["DictVectorizer: out has shape (1, 3) and dtype float64", "(1, 3)", "int64"],
+        ["DictVectorizer: out must have the shape (1, 3) and dtype int64", "(1, 3) and float64"],
     ),
 ]
 

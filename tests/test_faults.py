@@ -19,8 +19,9 @@ import pytest
 
 import nbmapops
 from nbmapops import CastMap, DictVectorizer, MapBatch, kernels
-from nbmapops._engine import calls, rows
-from nbmapops._reading import dictwalk, mappings
+from nbmapops._engine.blocks import row_blocks
+from nbmapops._limits import limits
+from nbmapops._reading import dictwalk
 
 compiled = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="nothing is compiled without the JIT"
@@ -344,14 +345,14 @@ def test_blocks_between_which_interrupts_are_honoured_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No kernel gets more entries at once, or more bytes of rows, than a block and a map have."""
-    for module in (rows, calls):
-        monkeypatch.setattr(module, "BLOCK_ENTRIES", 100)
-    monkeypatch.setattr(rows, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(limits, "engine", "compiled")
+    monkeypatch.setattr(limits, "block_entries", 100)
+    monkeypatch.setattr(limits, "block_bytes", 1000)
     lengths = np.random.default_rng(0).integers(0, 12, 500)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     for threads in (1, 3):
         for row_bytes in (0, 8, 400):
-            blocks = rows.row_blocks(offsets, row_bytes, threads)
+            blocks = row_blocks(offsets, row_bytes, threads)
             assert [start for start, _ in blocks] == [0, *(stop for _, stop in blocks[:-1])]
             assert blocks[-1][1] == len(lengths)
             for start, stop in blocks:
@@ -390,16 +391,17 @@ def test_chunks_of_dicts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     maps = [dict.fromkeys(range(n % 7), 1.0) for n in range(40_000)]
     DictVectorizer(int64_vocabulary=range(7))(maps)
     assert sum(read for read, _ in seen) == len(maps)
-    assert max(read for read, _ in seen) <= mappings.CHUNK_MAPS
-    assert max(entries for _, entries in seen) <= mappings.CHUNK_ENTRIES
+    assert max(read for read, _ in seen) <= limits.chunk_maps
+    assert max(entries for _, entries in seen) <= limits.chunk_entries
 
 
 def test_rows_written_while_dicts_are_read_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("scipy")
     if not dictwalk.available():
         pytest.skip("dicts are read by plain Python, which honours interrupts anywhere")
-    monkeypatch.setattr(rows, "BLOCK_ENTRIES", 1000)
-    monkeypatch.setattr(mappings, "CHUNK_MAPS", 50)
+    monkeypatch.setattr(limits, "engine", "compiled")
+    monkeypatch.setattr(limits, "block_entries", 1000)
+    monkeypatch.setattr(limits, "chunk_maps", 50)
     monkeypatch.setattr(dictwalk, "PIECE", 400)
     seen = []
     real = dictwalk.walk_csr

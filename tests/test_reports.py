@@ -260,7 +260,7 @@ def test_p01_estimators_take_the_matrix(name: str) -> None:
     ],
 )
 def test_p02_rule_for_the_index_dtype(entries: int, columns: int, dtype: Any) -> None:
-    from nbmapops._engine.rows import index_dtype_for
+    from nbmapops._engine.blocks import index_dtype_for
 
     assert index_dtype_for(entries, columns) == dtype
 

@@ -747,7 +747,7 @@ def test_what_is_no_map_is_refused() -> None:
     for method in (ours.fit, ours.fit_transform, ours.partial_fit):
         with pytest.raises(TypeError, match=r'df\.to_dict\("records"\)'):
             method(frame)
-        with pytest.raises(TypeError, match="str is no map and no batch of maps"):
+        with pytest.raises(TypeError, match="str is not a map and not a batch of maps"):
             method("text")
         with pytest.raises(TypeError, match="map 1 is 'text' of type str"):
             method([{}, "text"])

@@ -1,97 +1,83 @@
-"""Dispatch by dtype: one literal table says which implementation a type of map has.
+"""Engine, dispatch: one literal table says which code runs for a type of map.
 
-An implementation makes the keys of a batch ready for its kernel, and finds the index that the
-kernel takes. Kernels move values without looking at them, as 4- or 8-byte integers; of text they
-place entry numbers, and NumPy gathers the objects.
+A cell says how keys are made ready for the kernels. How a result travels through them is said by
+`CARRIED`: kernels move values without looking at them, as 4- or 8-byte integers; of text they place
+entry numbers, and NumPy gathers the objects.
 """
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nbmapops._reading.arrays import readonly
-from nbmapops._vocabulary import Index, range_index, table_index
+from nbmapops._vocabulary import Index, range_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nbmapops._options import Plan
-    from nbmapops._reading.batch import MapBatch
-    from nbmapops._reading.scalars import Array
+    from nbmapops._constants import Array
+    from nbmapops._reading.entries import KeyColumn
+    from nbmapops._vocabulary import Vocabulary
+
+    Place = Callable[["KeyColumn", "Vocabulary | None", int], "tuple[Array, Index]"]
 
 
-class Implementation(NamedTuple):
-    """One cell: what places the values of a batch, and whether the ONNX-ML text has the type."""
+class Cell(NamedTuple):
+    """What runs for one type of map."""
 
-    place: Callable[[Plan, MapBatch], tuple[Array, Index]]
-    spec: bool
-
-
-def place_rows(plan: Plan, batch: MapBatch) -> tuple[Array, Index]:
-    """Return the keys and the index that the vectorising kernels take."""
-    keys = batch._keys
-    if plan.vocabulary is None:
-        return place_in_order(plan, batch)
-    if isinstance(keys, np.ndarray):
-        # Without an entry, keys are of the kind that is asked for.
-        return keys, plan.vocabulary.index if plan.key_kind == "int64" else range_index(0)
-    if plan.key_kind == "int64":
-        return readonly(np.empty(0, np.int64)), range_index(0)
-    if hasattr(keys, "columns"):  # plain Arrow text, or looked up while it was read
-        return readonly(keys.columns(plan.vocabulary)), range_index(plan.width)
-    codes, words = keys.encode()
-    columns = np.fromiter(map(plan.vocabulary.columns.get, words, repeat(-1)), np.int32, len(words))
-    return codes, table_index(columns)
+    place: Place  # makes keys ready: gives the numbers and the index that a kernel takes
+    spec: bool  # whether the ONNX-ML text has this type
 
 
-def place_in_order(plan: Plan, batch: MapBatch) -> tuple[Array, Index]:
-    """Return int64 keys as they are, and the index of SPARSE; DENSE needs none."""
-    keys = batch._keys
-    return keys if isinstance(keys, np.ndarray) else readonly(np.empty(0, np.int64)), range_index(
-        plan.width
-    )
+def by_word(keys: KeyColumn, vocabulary: Vocabulary | None, width: int) -> tuple[Array, Index]:
+    """Place a key at the column of its word."""
+    del width  # the index knows it
+    assert vocabulary is not None
+    return keys.place(vocabulary)
 
 
-TABLE: dict[tuple[str, str, str, str], Implementation] = {
-    # operator, form, kind of key, dtype of value: implementation
-    ("CastMap", "DENSE", "int64", "float32"): Implementation(place_in_order, spec=True),
-    ("CastMap", "DENSE", "int64", "float64"): Implementation(place_in_order, spec=False),
-    ("CastMap", "DENSE", "int64", "int64"): Implementation(place_in_order, spec=False),
-    ("CastMap", "DENSE", "int64", "string"): Implementation(place_in_order, spec=True),
-    ("CastMap", "SPARSE", "int64", "float32"): Implementation(place_rows, spec=True),
-    ("CastMap", "SPARSE", "int64", "float64"): Implementation(place_rows, spec=False),
-    ("CastMap", "SPARSE", "int64", "int64"): Implementation(place_rows, spec=False),
-    ("CastMap", "SPARSE", "int64", "string"): Implementation(place_rows, spec=True),
-    ("DictVectorizer", "VOCABULARY", "int64", "float32"): Implementation(place_rows, spec=True),
-    ("DictVectorizer", "VOCABULARY", "int64", "float64"): Implementation(place_rows, spec=True),
-    ("DictVectorizer", "VOCABULARY", "int64", "int64"): Implementation(place_rows, spec=False),
-    ("DictVectorizer", "VOCABULARY", "int64", "string"): Implementation(place_rows, spec=True),
-    ("DictVectorizer", "VOCABULARY", "string", "float32"): Implementation(place_rows, spec=True),
-    ("DictVectorizer", "VOCABULARY", "string", "float64"): Implementation(place_rows, spec=True),
-    ("DictVectorizer", "VOCABULARY", "string", "int64"): Implementation(place_rows, spec=True),
-    ("DictVectorizer", "VOCABULARY", "string", "string"): Implementation(place_rows, spec=False),
+def by_position(keys: KeyColumn, vocabulary: Vocabulary | None, width: int) -> tuple[Array, Index]:
+    """Place a key at the column that it is, below `width`; DENSE takes the order of keys alone."""
+    del vocabulary  # CastMap has none
+    return keys.to_array(), range_index(width)
+
+
+CARRIED: dict[str, type[np.signedinteger[Any]]] = {
+    "float32": np.int32,
+    "float64": np.int64,
+    "int64": np.int64,
 }
-# How a result travels through the kernels.
-CARRIED: dict[str, Any] = {"float32": np.int32, "float64": np.int64, "int64": np.int64}
+"""As what a result of numbers travels through the kernels."""
+
+TABLE: dict[tuple[str, str, str, str], Cell] = {
+    # operator, form, kind of key, kind of value: how keys reach the kernel
+    ("CastMap", "DENSE", "int64", "float32"): Cell(by_position, spec=True),
+    ("CastMap", "DENSE", "int64", "float64"): Cell(by_position, spec=False),
+    ("CastMap", "DENSE", "int64", "int64"): Cell(by_position, spec=False),
+    ("CastMap", "DENSE", "int64", "string"): Cell(by_position, spec=True),
+    ("CastMap", "SPARSE", "int64", "float32"): Cell(by_position, spec=True),
+    ("CastMap", "SPARSE", "int64", "float64"): Cell(by_position, spec=False),
+    ("CastMap", "SPARSE", "int64", "int64"): Cell(by_position, spec=False),
+    ("CastMap", "SPARSE", "int64", "string"): Cell(by_position, spec=True),
+    ("DictVectorizer", "VOCABULARY", "int64", "float32"): Cell(by_word, spec=True),
+    ("DictVectorizer", "VOCABULARY", "int64", "float64"): Cell(by_word, spec=True),
+    ("DictVectorizer", "VOCABULARY", "int64", "int64"): Cell(by_word, spec=False),
+    ("DictVectorizer", "VOCABULARY", "int64", "string"): Cell(by_word, spec=True),
+    ("DictVectorizer", "VOCABULARY", "string", "float32"): Cell(by_word, spec=True),
+    ("DictVectorizer", "VOCABULARY", "string", "float64"): Cell(by_word, spec=True),
+    ("DictVectorizer", "VOCABULARY", "string", "int64"): Cell(by_word, spec=True),
+    ("DictVectorizer", "VOCABULARY", "string", "string"): Cell(by_word, spec=False),
+}
 
 
-def implementation(plan: Plan, kind: str) -> Implementation:
-    """Return the cell for values of this kind, or raise the TypeError that lists the cells."""
-    if plan.operator == "DictVectorizer":
-        kind = plan.result_kind(kind)  # values are converted to `dtype` first
-    cell = TABLE.get((plan.operator, plan.form, plan.key_kind, kind))
-    only_spec = plan.policy.spec_types
-    if cell is None or (only_spec and not cell.spec):
-        pairs = [
-            f"{key} -> {value}"
-            for (operator, form, key, value), other in TABLE.items()
-            if (operator, form) == (plan.operator, plan.form) and (other.spec or not only_spec)
-        ]
-        raise TypeError(
-            f"{plan.operator}: maps of {plan.key_kind} -> {kind} are not taken here; it takes "
-            + ", ".join(pairs)
-        )
-    return cell
+def refused_type(operator: str, form: str, key: str, value: str, *, spec: bool) -> TypeError:
+    """Return the error for a type of map that is not taken; it lists those that are."""
+    pairs = [
+        f"{other} -> {kind}"
+        for (name, shape, other, kind), cell in TABLE.items()
+        if (name, shape) == (operator, form) and (cell.spec or not spec)
+    ]
+    return TypeError(
+        f"{operator}: maps of {key} -> {value} are not taken here; it takes {', '.join(pairs)}"
+    )

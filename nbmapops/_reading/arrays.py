@@ -5,16 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from nbmapops._constants import INT64_MAX, Array
-from nbmapops._reading.columns import (
-    arrow_text,
-    is_column,
-    plain_column,
-    refuse_missing,
+from nbmapops._reading.columns import arrow_text, is_column, plain_column, refuse_missing
+from nbmapops._reading.entries import (
+    Entries,
+    Int64Keys,
+    KeyColumn,
+    TextKeys,
+    int_array,
+    readonly,
+    text_keys,
 )
 from nbmapops._reading.scalars import DTYPES, BadMap, exact_map, kinds_of_map
 
@@ -22,72 +26,9 @@ if TYPE_CHECKING:
     from nbmapops._reading.arrow import Text
 
 
-def readonly(array: Array) -> Array:
-    """Return a read-only view.
-
-    Numba compiles a kernel anew for writable and for read-only arrays; inputs are always the
-    latter, so every kernel has one specialisation for each dtype.
-    """
-    if not array.flags.writeable:
-        return array
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def int_array(values: Sequence[int]) -> Array:
-    """Return ints as an int64 array."""
-    return np.array(values, np.int64)
-
-
 def value_array(values: Sequence[Any], kind: str) -> Array:
     """Return exact Python scalars of one kind as an array."""
     return np.array(values, DTYPES[kind])
-
-
-class TextKeys:
-    """Text keys as codes of words, so that each distinct word is looked up once.
-
-    Words may repeat (an Arrow dictionary may) and need not be used.
-    """
-
-    __slots__ = ("codes", "words")
-
-    def __init__(self, codes: Array, words: Sequence[str]) -> None:
-        self.codes = codes
-        self.words = words
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def __getitem__(self, entries: slice) -> TextKeys:
-        return TextKeys(self.codes[entries], self.words)
-
-    def to_objects(self) -> Array:
-        """Return the keys as an object array of str."""
-        words = np.empty(len(self.words), object)
-        words[:] = self.words
-        return cast("Array", words[self.codes])
-
-    def encode(self) -> tuple[Array, Sequence[str]]:
-        """Return codes and words."""
-        return self.codes, self.words
-
-
-Keys: TypeAlias = "Array | TextKeys | Text"
-
-
-class Entries(NamedTuple):
-    """The parts of a batch: canonical, read-only and valid."""
-
-    keys: Keys
-    values: Array
-    offsets: Array
-
-    def before(self, number: int) -> Entries:
-        """Return the parts of the maps before map `number`."""
-        end = int(self.offsets[number])
-        return Entries(self.keys[:end], self.values[:end], self.offsets[: number + 1])
 
 
 def read_arrays(
@@ -121,8 +62,8 @@ def read_arrays(
     if ready_keys is None and ready_values is not None and skip_large and _is_unsigned(raw_keys):
         kept = raw_keys <= INT64_MAX
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])
-        keys_kept = _canonical(raw_keys[kept], np.int64)
-        return Entries(keys_kept, readonly(ready_values[kept]), ends[starts]), None
+        keys_kept = Int64Keys(_canonical(raw_keys[kept], np.int64))
+        return Entries(keys_kept, readonly(ready_values[kept]), readonly(ends[starts])), None
     if ready_keys is None or ready_values is None:
         return _by_scalars(
             raw_keys if ready_keys is None else ready_keys,
@@ -132,7 +73,11 @@ def read_arrays(
             expected,
             skip_large,
         )
-    return Entries(ready_keys, ready_values, starts), None
+    return Entries(_key_column(ready_keys), readonly(ready_values), readonly(starts)), None
+
+
+def _key_column(keys: Any) -> KeyColumn:
+    return Int64Keys(keys) if isinstance(keys, np.ndarray) else keys
 
 
 def column(data: Any, what: str, operator: str) -> Any:
@@ -259,9 +204,11 @@ def _by_scalars(
         exact_keys += map_keys
         exact_values += map_values
         ends.append(len(exact_keys))
-    ready_keys: Keys = text_keys(exact_keys) if key_kind_ == "string" else int_array(exact_keys)
+    ready_keys = _key_column(
+        text_keys(exact_keys) if key_kind_ == "string" else int_array(exact_keys)
+    )
     ready_values = value_array(exact_values, value_kind_ or "float64")
-    return Entries(ready_keys, ready_values, int_array(ends)), bad
+    return Entries(ready_keys, readonly(ready_values), readonly(int_array(ends))), bad
 
 
 def _scalars(data: Any) -> list[Any]:
@@ -269,15 +216,8 @@ def _scalars(data: Any) -> list[Any]:
     if isinstance(data, list):
         return list(data)
     if not isinstance(data, np.ndarray):  # text keys
-        return cast("list[Any]", data.to_objects().tolist())
+        return cast("list[Any]", data.to_array().tolist())
     return list(data) if data.dtype == np.float32 else cast("list[Any]", data.tolist())
-
-
-def text_keys(keys: Iterable[str]) -> TextKeys:
-    """Return str keys as codes and words."""
-    words: dict[str, int] = {}
-    codes = int_array([words.setdefault(key, len(words)) for key in keys])
-    return TextKeys(readonly(codes), tuple(words))
 
 
 def _offsets(offsets: Any, entries: int, operator: str) -> Array:

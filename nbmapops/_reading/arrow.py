@@ -10,23 +10,26 @@ from __future__ import annotations
 import re
 import sys
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nbmapops._constants import INT64_MAX
 from nbmapops._reading.arrowlib import pa, pc
+from nbmapops._reading.entries import Entries, Int64Keys, KeyColumn, KeyKind, TextKeys, readonly
 from nbmapops._reading.scalars import DTYPES, BadMap, exact_value, inexact_error, promote
 from nbmapops._values import cast_array
+from nbmapops._vocabulary import range_index
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nbmapops._vocabulary import Vocabulary
+    from nbmapops._constants import Array
+    from nbmapops._vocabulary import Index, Vocabulary
 
-__all__ = ["Parts", "Text", "is_column", "read_column", "read_maps"]
+__all__ = ["Text", "is_column", "read_column", "read_maps"]
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
@@ -39,6 +42,8 @@ class Text:
     """Text keys that stay in Arrow: strings, or dictionaries of strings, without nulls."""
 
     __slots__ = ("_data",)
+
+    kind: ClassVar[KeyKind] = "string"
 
     def __init__(self, data: Any) -> None:
         self._data = data
@@ -57,13 +62,31 @@ class Text:
             raise ValueError("text keys are sliced with step 1")
         return Text(self._data.slice(start, max(stop - start, 0)))
 
-    def to_objects(self) -> npt.NDArray[np.object_]:
-        """Return the keys as an object array of str."""
+    def take(self, entries: Array) -> TextKeys:
+        """See `KeyColumn`."""
+        codes, words = self.encode()
+        return TextKeys(codes[entries], words)
+
+    def to_array(self) -> Array:
+        """See `KeyColumn`."""
         parts = [_values(_plain(chunk), None, _NO_FILL) for chunk in self._data.chunks]
-        return _joined(parts, np.dtype(object))
+        return readonly(_joined(parts, np.dtype(object)))
+
+    def shares_memory(self, out: Array) -> bool:
+        """See `KeyColumn`."""
+        return any(
+            np.may_share_memory(out, np.frombuffer(buffer, np.uint8))
+            for chunk in self._data.chunks
+            for buffer in chunk.buffers()
+            if buffer is not None
+        )
+
+    def place(self, vocabulary: Vocabulary) -> tuple[Array, Index]:
+        """See `KeyColumn`: the columns, which may lie in an Arrow buffer."""
+        return readonly(self.columns(vocabulary)), range_index(len(vocabulary))
 
     def columns(self, vocabulary: Vocabulary) -> Int32Array:
-        """Return the column of each key in a vocabulary of text, -1 where it is no word."""
+        """Return the column of each key in a vocabulary of text, -1 where it is not a word."""
         if not _is_words(self._data.type):
             return _columns(self._data, vocabulary)
         parts: list[Int32Array] = []
@@ -100,25 +123,6 @@ def text_of(column: Any, name: str) -> Text:
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.large_string())
     return Text(column)
-
-
-class Parts(NamedTuple):
-    """What a column of B maps with n entries consists of.
-
-    Attributes
-    ----------
-    keys : (n,) int64 array or Text
-    values : (n,) float32, float64 or int64 array, or object array of str
-    offsets : (B + 1,) int64 array
-        Map i is entries ``offsets[i]:offsets[i + 1]``; starts at 0, ends at n.
-    null_maps : (B,) bool array or None
-        True where the map is null (and read as empty); None where no map is null.
-    """
-
-    keys: Int64Array | Text
-    values: npt.NDArray[Any]
-    offsets: Int64Array
-    null_maps: BoolArray | None
 
 
 class _Rules(NamedTuple):
@@ -172,12 +176,14 @@ def is_column(obj: object) -> bool:
     return exports or isinstance(obj, pa.MapScalar)
 
 
-def read_column(column: object, *, null_map: str = "error", null_value: Any = "error") -> Parts:
+def read_column(
+    column: object, *, null_map: str = "error", null_value: Any = "error"
+) -> tuple[Entries, BoolArray | None]:
     """Read an Arrow column, or a MapScalar, as `MapBatch.from_arrow` says."""
-    parts, bad = read_maps(column, null_map=null_map, null_value=null_value)
+    entries, null_maps, bad = read_maps(column, null_map=null_map, null_value=null_value)
     if bad is not None:
         raise bad.error
-    return parts
+    return entries, null_maps
 
 
 def read_maps(
@@ -187,11 +193,12 @@ def read_maps(
     null_value: Any = "error",
     operator: str = "MapBatch",
     skip_large: bool = False,
-) -> tuple[Parts, BadMap | None]:
+) -> tuple[Entries, BoolArray | None, BadMap | None]:
     """Read an Arrow column up to the first map that cannot be taken.
 
-    Returns the maps before it, or all, and what is wrong with it, or None. `operator` is the name
-    at the front of messages.
+    Returns the entries of the maps before it, or of all; which maps are null (and read as empty),
+    None where none is; and what is wrong with the map that cannot be taken, or None. `operator` is
+    the name at the front of messages.
     """
     chunked, bad_struct = _import(column, operator), None
     if pa.types.is_struct(chunked.type):
@@ -233,13 +240,17 @@ def read_maps(
             break
         first += count
         end += len(entries.keys)
-    parts = Parts(
-        Text(pa.chunked_array(keys, type=text)) if text else _joined(keys, np.dtype(np.int64)),
-        _joined(values, _dtype(value_type)),
-        _joined(offsets or [np.zeros(1, np.int64)], np.dtype(np.int64)),
-        np.concatenate(null_maps) if masked else None,
+    all_keys: KeyColumn
+    if text:
+        all_keys = Text(pa.chunked_array(keys, type=text))
+    else:
+        all_keys = Int64Keys(_joined(keys, np.dtype(np.int64)))
+    found = Entries(
+        all_keys,
+        readonly(_joined(values, _dtype(value_type))),
+        readonly(_joined(offsets or [np.zeros(1, np.int64)], np.dtype(np.int64))),
     )
-    return parts, bad or bad_struct
+    return found, np.concatenate(null_maps) if masked else None, bad or bad_struct
 
 
 def _import(column: Any, operator: str) -> Any:

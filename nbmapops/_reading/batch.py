@@ -1,19 +1,21 @@
-"""MapBatch: many maps as three arrays."""
+"""Reading, batch: MapBatch, many maps as three arrays."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from nbmapops import _values
-from nbmapops._reading.arrays import Keys, TextKeys, int_array, read_arrays, readonly
+from nbmapops._reading.arrays import read_arrays
+from nbmapops._reading.duplicates import sum_duplicates
+from nbmapops._reading.entries import Entries, Int64Keys, TextKeys, readonly
 from nbmapops._reading.mappings import MapReader, maps_of
 from nbmapops._reading.scalars import (
-    DTYPES,
-    Array,
     Nulls,
     cast_error,
+    changed_error,
     nulls_of,
     type_name,
     without_nulls,
@@ -23,6 +25,8 @@ from nbmapops.errors import DuplicateKeyError, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from nbmapops._constants import Array
 
 
 class MapBatch:
@@ -57,11 +61,10 @@ class MapBatch:
     ({1: 0.5, 7: 2.0}, 3)
     """
 
-    __slots__ = ("_keys", "_null_maps", "_offsets", "_values")
+    __module__ = "nbmapops"  # where pickles find it, whatever file it stands in
+    __slots__ = ("_entries", "_null_maps")
 
-    _keys: Keys
-    _values: Array
-    _offsets: Array
+    _entries: Entries
     _null_maps: Array | None
 
     def __init__(self) -> None:
@@ -70,14 +73,10 @@ class MapBatch:
         )
 
     @classmethod
-    def _of(
-        cls, keys: Keys, values: Array, offsets: Array, null_maps: Array | None = None
-    ) -> MapBatch:
-        """Return the batch of parts that are valid already."""
+    def _of(cls, entries: Entries, null_maps: Array | None = None) -> MapBatch:
+        """Return the batch of entries that are valid already."""
         batch = cls.__new__(cls)
-        batch._keys = readonly(keys) if isinstance(keys, np.ndarray) else keys
-        batch._values = readonly(values)
-        batch._offsets = readonly(offsets)
+        batch._entries = entries
         batch._null_maps = None if null_maps is None else readonly(null_maps)
         return batch
 
@@ -119,7 +118,7 @@ class MapBatch:
         entries, bad = read_arrays(keys, values, offsets, "MapBatch")
         if bad is not None:
             raise bad.error
-        return cls._of(*entries)
+        return cls._of(entries)
 
     @classmethod
     def from_rows(
@@ -161,7 +160,7 @@ class MapBatch:
         entries, bad = read_rows(rows, keys, values, n_maps, "MapBatch")
         if bad is not None:
             raise bad.error
-        return cls._of(*entries)
+        return cls._of(entries)
 
     @classmethod
     def from_lists(cls, keys: Any, values: Any = None) -> MapBatch:
@@ -198,7 +197,7 @@ class MapBatch:
         entries, bad = read_lists(keys, values, "MapBatch")
         if bad is not None:
             raise bad.error
-        return cls._of(*entries)
+        return cls._of(entries)
 
     @classmethod
     def from_dicts(
@@ -266,7 +265,7 @@ class MapBatch:
         null_maps = np.zeros(len(entries.offsets) - 1, bool) if missing else None
         if null_maps is not None:
             null_maps[missing] = True
-        batch = cls._of(*entries, null_maps)
+        batch = cls._of(entries, null_maps)
         if value_type is None:
             return batch
         kind = type_name(value_type, "MapBatch: value_type")
@@ -323,18 +322,17 @@ class MapBatch:
     @property
     def keys(self) -> Array:
         """Keys of all entries, shape (nnz,); text is made into an object array at each call."""
-        keys = self._keys
-        return keys if isinstance(keys, np.ndarray) else readonly(keys.to_objects())
+        return self._entries.keys.to_array()
 
     @property
     def values(self) -> Array:
         """Values of all entries, shape (nnz,)."""
-        return self._values
+        return self._entries.values
 
     @property
     def offsets(self) -> Array:
         """Where each map begins, and where the last one ends; int64, shape (B + 1,)."""
-        return self._offsets
+        return self._entries.offsets
 
     @property
     def null_maps(self) -> Array | None:
@@ -342,7 +340,7 @@ class MapBatch:
         return self._null_maps
 
     def __len__(self) -> int:
-        return len(self._offsets) - 1
+        return len(self._entries.offsets) - 1
 
     def __iter__(self) -> Iterator[dict[Any, Any]]:
         for number in range(len(self)):
@@ -358,22 +356,14 @@ class MapBatch:
             if step != 1:
                 raise ValueError("MapBatch: a slice takes every map; its step must be 1")
             stop = max(start, stop)
-            offsets = self._offsets[start : stop + 1]
-            entries = slice(int(offsets[0]), int(offsets[-1]))
+            keys, values, offsets = self._entries
+            offsets = offsets[start : stop + 1]
+            part = slice(int(offsets[0]), int(offsets[-1]))
             nulls = None if self._null_maps is None else self._null_maps[start:stop]
-            return MapBatch._of(
-                self._keys[entries], self._values[entries], offsets - offsets[0], nulls
-            )
+            entries = Entries(keys[part], values[part], readonly(offsets - offsets[0]))
+            return MapBatch._of(entries, nulls)
         number = range(len(self))[which]
-        keys, values = entries_of(self, number)
-        result = dict(zip(keys, values, strict=True))
-        if len(result) < len(keys):
-            key = next(key for entry, key in enumerate(keys) if key in keys[:entry])
-            raise DuplicateKeyError(
-                f"MapBatch: map {number}: key {show(key)} is repeated, so the map is no dict; "
-                "sum_duplicates() adds up the values of repeated keys"
-            )
-        return result
+        return _dict(number, *self._entries.map(number))
 
     def to_dicts(self) -> list[dict[Any, Any]]:
         """Return the maps as dicts.
@@ -394,7 +384,15 @@ class MapBatch:
         >>> MapBatch.from_arrays(["a", "b"], [1, 2], [0, 1, 2]).to_dicts()
         [{'a': 1}, {'b': 2}]
         """
-        return list(self)
+        keys, values, offsets = self._entries
+        listed = list(values) if values.dtype == np.float32 else values.tolist()
+        pairs = list(zip(keys.to_array().tolist(), listed, strict=True))
+        ends = offsets.tolist()
+        dicts = [dict(pairs[start:stop]) for start, stop in pairwise(ends)]
+        if sum(map(len, dicts)) < len(pairs):
+            for number in range(len(dicts)):
+                _dict(number, *self._entries.map(number))  # raises for the first repeated key
+        return dicts
 
     def to_arrow(self) -> Any:
         """Return the batch as an Arrow map column (extra ``[arrow]``).
@@ -424,7 +422,7 @@ class MapBatch:
         """
         from nbmapops._reading.toarrow import map_column  # imports pyarrow, an extra
 
-        return map_column(self._keys, self._values, self._offsets, self._null_maps)
+        return map_column(self._entries, self._null_maps)
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         """Export the batch to Arrow libraries: ``pyarrow.array(batch)``, ``polars.Series(batch)``.
@@ -463,133 +461,54 @@ class MapBatch:
         >>> MapBatch.from_arrays([7, 1, 7], [0.5, 1.0, 2.0]).sum_duplicates().to_dicts()
         [{7: 2.5, 1: 1.0}]
         """
-        if value_kind(self) == "string":
-            raise TypeError("MapBatch: sum_duplicates() adds numbers; these values are text")
-        keys = _same_key(self._keys)
-        numbers = map_numbers(self)
-        order = np.lexsort((keys, numbers))  # stable: entries of one key stay in order
-        starts = np.ones(len(order), bool)
-        starts[1:] = (np.diff(keys[order]) != 0) | (np.diff(numbers[order]) != 0)
-        if starts.all():
-            return self
-        first = order[starts]
-        group = np.empty(len(order), np.int64)
-        group[order] = np.cumsum(starts) - 1
-        sums = self._values[first]  # not added to 0.0, which would lose the sign of -0.0
-        later = np.ones(len(group), bool)
-        later[first] = False
-        np.add.at(sums, group[later], self._values[later])
-        self._check_sums(sums, group, first)
-        place = np.argsort(first)
-        kept = first[place]
-        offsets = np.searchsorted(kept, self._offsets).astype(np.int64)
-        keys_kept = _take(self._keys, kept)
-        return MapBatch._of(keys_kept, sums[place], offsets, self._null_maps)
+        summed = sum_duplicates(self._entries)
+        return self if summed is None else MapBatch._of(summed, self._null_maps)
 
-    def _check_sums(self, sums: Array, group: Array, first: Array) -> None:
-        """Raise where an int64 sum has wrapped."""
-        if sums.dtype != np.int64:
-            return
-        size = np.zeros(len(sums))
-        np.add.at(size, group, np.abs(self._values.astype(np.float64)))
-        for suspect in np.flatnonzero(size >= 2.0**62):
-            total = sum(self._values[group == suspect].tolist())
-            if total != int(sums[suspect]):
-                number = int(np.searchsorted(self._offsets, first[suspect], "right")) - 1
-                key = entries_of(self, number)[0][int(first[suspect] - self._offsets[number])]
-                raise OverflowError(
-                    f"MapBatch: map {number}: key {show(key)}: the sum {total} does not fit in "
-                    "int64"
-                )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._keys_state(), self._values, self._offsets, self._null_maps)
-
-    def _keys_state(self) -> Any:
-        keys = self._keys
-        if isinstance(keys, np.ndarray):
-            return keys
+    def __getstate__(self) -> tuple[Any, Array, Array, Array | None]:
+        keys, values, offsets = self._entries
+        if isinstance(keys, Int64Keys):
+            return keys.array, values, offsets, self._null_maps
         codes, words = keys.encode()
-        return np.asarray(codes), tuple(words)
+        return (np.asarray(codes), tuple(words)), values, offsets, self._null_maps
+
+    def __setstate__(self, state: tuple[Any, Array, Array, Array | None]) -> None:
+        keys, values, offsets, self._null_maps = state
+        column = TextKeys(*keys) if isinstance(keys, tuple) else Int64Keys(keys)
+        self._entries = Entries(column, readonly(values), readonly(offsets))
 
     def __repr__(self) -> str:
-        key_kind_ = key_kind(self)
+        keys, values, _ = self._entries
         return (
-            f"<MapBatch: {len(self)} maps, {len(self._values)} entries, "
-            f"{key_kind_} -> {value_kind(self)}>"
+            f"<MapBatch: {len(self)} maps, {len(values)} entries, "
+            f"{keys.kind} -> {self._entries.value_kind}>"
         )
 
 
-def _restore(keys: Any, values: Array, offsets: Array, null_maps: Array | None) -> MapBatch:
-    if isinstance(keys, tuple):
-        keys = TextKeys(readonly(keys[0]), keys[1])
-    return MapBatch._of(keys, values, offsets, null_maps)
-
-
-# ------------------------------------------------------------------------------- facts of a batch
-_KINDS = {dtype.char: kind for kind, dtype in DTYPES.items()}
-
-
-def key_kind(batch: MapBatch) -> str:
-    """Return "int64" or "string"."""
-    return "int64" if isinstance(batch._keys, np.ndarray) else "string"
-
-
-def value_kind(batch: MapBatch) -> str:
-    """Return "int64", "float32", "float64" or "string"."""
-    return _KINDS[batch._values.dtype.char]
-
-
-def map_numbers(batch: MapBatch) -> Array:
-    """Return the map of each entry, int64 of shape (nnz,)."""
-    return np.repeat(np.arange(len(batch)), np.diff(batch._offsets))
-
-
-def map_of_entry(batch: MapBatch, entry: int) -> int:
-    """Return the number of the map that entry `entry` of the batch belongs to."""
-    return int(np.searchsorted(batch._offsets, entry, "right")) - 1
-
-
-def entries_of(batch: MapBatch, number: int) -> tuple[list[Any], list[Any]]:
-    """Return keys and values of one map as Python scalars (np.float32 for float32 values)."""
-    start, stop = int(batch._offsets[number]), int(batch._offsets[number + 1])
-    keys = batch._keys[start:stop]
-    keys = keys if isinstance(keys, np.ndarray) else keys.to_objects()
-    values = batch._values[start:stop]
-    return keys.tolist(), list(values) if values.dtype == np.float32 else values.tolist()
-
-
-def _same_key(keys: Keys) -> Array:
-    """Return int64 numbers that are equal where keys are equal."""
-    if isinstance(keys, np.ndarray):
-        return keys
-    codes, words = keys.encode()
-    first: dict[str, int] = {}
-    unique = int_array([first.setdefault(word, len(first)) for word in words])
-    return unique[codes] if len(words) else np.asarray(codes)
-
-
-def _take(keys: Keys, entries: Array) -> Keys:
-    if isinstance(keys, np.ndarray):
-        return keys[entries]
-    codes, words = keys.encode()
-    return TextKeys(readonly(codes[entries]), words)
+def _dict(number: int, keys: list[Any], values: list[Any]) -> dict[Any, Any]:
+    result = dict(zip(keys, values, strict=True))
+    if len(result) < len(keys):
+        key = next(key for entry, key in enumerate(keys) if key in keys[:entry])
+        raise DuplicateKeyError(
+            f"MapBatch: map {number}: key {show(key)} is repeated, so the map is not a dict; "
+            "sum_duplicates() adds up the values of repeated keys"
+        )
+    return result
 
 
 def converted(batch: MapBatch, kind: str, rules: str, where: str) -> MapBatch:
     """Return a batch with its values in another kind; `where` is the front of messages."""
-    own = value_kind(batch)
-    values, refused = _values.cast_array(batch._values, own, kind, rules)
+    entries = batch._entries
+    own = entries.value_kind
+    values, refused = _values.cast_array(entries.values, own, kind, rules)
     if len(refused):
-        entry = int(refused[0])
-        number = map_of_entry(batch, entry)
-        keys, given = entries_of(batch, number)
-        position = entry - int(batch._offsets[number])
+        number = entries.map_of(int(refused[0]))
+        keys, given = entries.map(number)
+        position = int(refused[0]) - int(entries.offsets[number])
         try:
             _values.cast_one(given[position], own, kind, rules)
         except ValueError as reason:
             raise cast_error(
                 f"{where}: map {number}", keys[position], given[position], kind, reason
             ) from None
-        raise RuntimeError(f"{where}: map {number}: the data changed while it was read")
-    return MapBatch._of(batch._keys, values, batch._offsets, batch._null_maps)
+        raise changed_error(f"{where}: map {number}")
+    return MapBatch._of(entries._replace(values=readonly(values)), batch._null_maps)

@@ -43,7 +43,7 @@ from numba.extending import intrinsic, register_jitable
 
 from nbmapops import kernels
 from nbmapops._jit import kernel
-from nbmapops._reading.arrays import readonly
+from nbmapops._reading.entries import readonly
 
 if TYPE_CHECKING:
     from collections.abc import Callable

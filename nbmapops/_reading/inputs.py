@@ -1,4 +1,4 @@
-"""Which input is what: one map, a batch, mappings to read, keys and values."""
+"""Reading, inputs: which input is what: one map, a batch, mappings to read, keys and values."""
 
 from __future__ import annotations
 
@@ -12,46 +12,92 @@ from nbmapops._reading.batch import MapBatch
 from nbmapops._reading.mappings import MapReader, maps_of, refuse_frames
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nbmapops._engine.choose import Part
+    from nbmapops._reading.entries import Entries
     from nbmapops._reading.scalars import BadMap
 
 
 class Input(NamedTuple):
     """What an operator was called with."""
 
-    source: MapBatch | MapReader | Mapping[Any, Any]  # a batch, an iterable of maps, one map
+    source: Entries | MapReader  # entries, or maps to read
     one: bool  # the result is that of one map
-    bad: BadMap | None = None  # a map of the source that cannot be read; the batch ends before it
+    bad: BadMap | None = None  # a map that cannot be read; the entries end before it
+
+    def read_all(self) -> tuple[Entries, BadMap | None]:
+        """Return all entries; where a map cannot be read, those of the maps before it."""
+        if isinstance(self.source, MapReader):
+            return self.source.read_all()
+        return self.source, self.bad
 
 
-def read_input(operator: str, maps: Any, values: Any, offsets: Any, expected: str | None) -> Input:
-    """Tell what an operator was called with; `expected` is the kind of key it takes."""
+def read_input(
+    operator: str,
+    maps: Any,
+    values: Any,
+    offsets: Any,
+    key_kind: str | None,
+    parts: tuple[Part, ...] = (),
+    *,
+    skip_large: bool = False,
+) -> Input:
+    """Tell what an operator was called with.
+
+    Parameters
+    ----------
+    operator : str
+        Name at the front of messages.
+    maps, values, offsets
+        The arguments of the call.
+    key_kind : {"int64", "string"} or None
+        The kind of key that the operator takes, where there is only one.
+    parts : tuple of Part
+        The kernels that will take what is read.
+    skip_large : bool
+        Whether entries whose key is an integer beyond int64 are left out.
+
+    Returns
+    -------
+    Input
+
+    Raises
+    ------
+    TypeError
+        For anything that is not a map, a batch of maps, or keys and values.
+    """
     if values is not None:
         if isinstance(maps, (Mapping, MapBatch)):
             raise TypeError(
                 f"{operator}: a second argument goes with keys, but the first is "
                 f"{type(maps).__name__}; pass one map, one batch, or keys and values"
             )
-        entries, bad = read_arrays(maps, values, offsets, operator, expected)
-        return Input(MapBatch._of(*entries), offsets is None, bad)
+        entries, bad = read_arrays(maps, values, offsets, operator, key_kind, skip_large=skip_large)
+        return Input(entries, offsets is None, bad)
     if offsets is not None:
         raise TypeError(f"{operator}: offsets go with keys and values")
     if isinstance(maps, MapBatch):
-        return Input(maps, one=False)
+        return Input(maps._entries, one=False)
+
+    def reader(listed: Iterable[Any], *, one: bool) -> Input:
+        return Input(MapReader(listed, operator, key_kind, parts, skip_large=skip_large), one)
+
     if type(maps) is dict:
-        return Input(maps, one=True)
+        return reader([maps], one=True)
     kind = type(maps)
     # pyarrow's is a Mapping in some versions
     scalar = kind.__name__ == "MapScalar" and kind.__module__.startswith("pyarrow")
     if isinstance(maps, Mapping) and not scalar:
-        return Input(maps, one=True)
+        return reader([maps], one=True)
     refuse_frames(maps, operator)
     if scalar or _may_be_column(maps):
         from nbmapops._reading import arrow
 
         if arrow.is_column(maps):
-            parts, bad = arrow.read_maps(maps, operator=operator)
-            return Input(MapBatch._of(*parts), one=scalar, bad=bad)
-    return Input(MapReader(maps_of(maps, operator), operator, expected), one=False)
+            entries, _, bad = arrow.read_maps(maps, operator=operator)
+            return Input(entries, one=scalar, bad=bad)
+    return reader(maps_of(maps, operator), one=False)
 
 
 def _may_be_column(maps: Any) -> bool:
@@ -61,14 +107,3 @@ def _may_be_column(maps: Any) -> bool:
         # pandas exports every Series; one of a NumPy dtype holds Python objects.
         return not isinstance(dtype, np.dtype)
     return hasattr(dtype, "pyarrow_dtype")  # pandas 2.2 exports no Series
-
-
-def whole(given: Input, operator: str, key_kind: str | None) -> Input:
-    """Return the input with its maps read into a batch."""
-    source = given.source
-    if isinstance(source, MapBatch):
-        return given
-    if not isinstance(source, MapReader):
-        source = MapReader([source], operator, key_kind)
-    entries, bad = source.read_all()
-    return Input(MapBatch._of(*entries), given.one, bad)

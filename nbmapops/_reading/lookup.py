@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbmapops._constants import INT64_MAX, INT64_MIN
-from nbmapops._reading.arrays import column, readonly, text_column, typed
+from nbmapops._reading.arrays import column, text_column, typed
 from nbmapops._reading.columns import is_column, plain_column, refuse_missing
+from nbmapops._reading.entries import readonly
 from nbmapops._reading.scalars import exact_scalar, kind_of
 from nbmapops.errors import show
 

@@ -1,58 +1,67 @@
-"""Python maps into arrays: an iterable of mappings, read in cache-sized chunks.
+"""Reading, mappings: an iterable of mappings becomes blocks of entries.
 
-The compiled walk of `dictwalk` reads where that is possible, and the plain rules of `scalars`
-read where it is not; both give the same arrays and the same errors.
+The compiled walk of `dictwalk` reads where that is possible and pays, and the plain rules of
+`scalars` read where it is not; both give the same entries and the same errors.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nbmapops import _values
-from nbmapops._reading.arrays import Entries, Keys, TextKeys, int_array, readonly, value_array
+from nbmapops._engine import choose
+from nbmapops._limits import limits
+from nbmapops._reading.arrays import value_array
+from nbmapops._reading.entries import (
+    Entries,
+    Int64Keys,
+    KeyColumn,
+    TextKeys,
+    int_array,
+    readonly,
+    text_keys,
+)
 from nbmapops._reading.scalars import (
     DTYPES,
-    Array,
     BadMap,
     exact_map,
-    exact_scalar,
     inexact_error,
     items_of,
     kind_of,
     kinds_of_map,
 )
 
-# Keys and values of a chunk, 1 MiB, stay in cache between the walk and the kernel. A chunk costs
-# 60 us beside its entries: with half as many the lists of dicts took 2 ns an entry more.
-CHUNK_ENTRIES = 1 << 16
-CHUNK_MAPS = 1 << 14
-_GENERATOR_MAPS = 1 << 10
-_DICTS = (dict, Counter, defaultdict)  # that the walk reads
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from nbmapops._constants import Array
+    from nbmapops._engine.choose import Part
+
+DICTS = (dict, Counter, defaultdict)
+"""The types of dict that the walk reads."""
 
 
-class Chunk(NamedTuple):
-    """Some maps of a batch as arrays; valid until the next chunk is read."""
+class Block(NamedTuple):
+    """Some maps of a batch; valid until the next block is read."""
 
     first: int  # number of the first map within the batch
-    maps: Sequence[Any]  # the block of source maps ...
-    start: int  # ... and where this chunk begins in it
-    keys: Array  # int64 keys, or codes of words (-1: not among the words)
-    values: Array
-    offsets: Array
+    maps: Sequence[Any]  # the source maps ...
+    start: int  # ... and where this block begins among them
+    entries: Entries
 
     def source(self, number: int) -> Any:
-        """Return map `number` of the batch as it was given."""
-        return self.maps[self.start + number - self.first]
+        """Return map `number` of this block as it was given."""
+        return self.maps[self.start + number]
 
 
 class MapReader:
-    """Reads mappings into chunks: int64 keys or codes of words, values, offsets.
+    """Reads mappings: a cursor that stands before the next map.
 
     Parameters
     ----------
@@ -61,6 +70,10 @@ class MapReader:
         Name at the front of messages.
     key_kind : {"int64", "string"}, optional
         The kind that keys must have; by default the first key decides.
+    parts : sequence of Part
+        The kernels that will take what is read, for the choice of the engine.
+    skip_large : bool
+        Whether entries whose key is an integer beyond int64 are left out.
     """
 
     def __init__(
@@ -68,197 +81,121 @@ class MapReader:
         maps: Iterable[Any],
         operator: str,
         key_kind: str | None = None,
+        parts: Sequence[Part] = (),
+        *,
+        skip_large: bool = False,
     ) -> None:
-        self.maps = maps
+        # A list is copied, because another thread may shorten it.
+        self.listed: list[Any] | None = list(maps) if type(maps) in (list, tuple) else None
         self.operator = operator
         self.key_kind = key_kind
         self.value_kind: str | None = None
         self.words: dict[str, int] = {}
-        self.learn = True
+        self.known_words: Sequence[str] | None = None
+        self.compiled = False  # whether the maps at hand are work for the compiled engine
+        self.maps: Sequence[Any] = ()  # at hand ...
+        self.done = 0  # ... of which so many are read
+        self.number = 0  # of maps that are read, of the whole batch
+        self._iterator = iter(maps) if self.listed is None else None
+        self._parts = tuple(parts)
+        self._skip_large = skip_large
+        # Maps that the walk does not take come in runs: each next run of them gets more room, so
+        # that a batch of nothing else is read in large blocks.
+        self._run = 1
         # The first int that float64 cannot hold, while all values are ints: (map, key, value).
         self._inexact: tuple[int, Any, int] | None = None
         self._buffers: tuple[Array, Array, Array] | None = None
-        # Reads maps of int -> float64 itself, where it can: given the walk, a block, the number of
-        # a map there and the most maps to read, it returns how many maps and entries it has read.
-        self.take: Callable[[Any, Sequence[Any], int, int], tuple[int, int]] | None = None
 
-    def look_up(self, words: dict[str, int]) -> None:
-        """Give text keys these codes, and -1 to others, instead of learning new words."""
-        self.words, self.learn = words, False
+    def look_up(self, words: dict[str, int], listed: Sequence[str]) -> None:
+        """Give text keys these columns, and -1 to others, instead of learning new words."""
+        self.words, self.known_words = words, listed
 
     def where(self, number: int) -> str:
         """Return the front of a message about one map."""
         return f"{self.operator}: map {number}"
 
-    def chunks(self) -> Iterator[Chunk]:
-        """Yield the maps in order; a chunk is valid until the next one is asked for.
+    # ------------------------------------------------------------------------- the cursor
+    def more(self) -> bool:
+        """Tell whether there is another map, and have it at hand."""
+        if self.done < len(self.maps):
+            return True
+        if self._iterator is not None:
+            self.maps, self.done = held(self._iterator), 0
+        elif self.number == 0 and self.listed:
+            self.maps = self.listed
+        else:
+            return False
+        if not self.maps:
+            return False
+        sizes = expected_entries(self.maps)
+        kind: Part = "text dicts" if self.kinds()[0] == "string" else "int64 dicts"
+        self.compiled = choose.compiled(sizes, len(self.maps), kind, *self._parts)
+        return True
 
-        Raises `BadMap` for a map that cannot be read.
-        """
-        walk = compiled_walk()
-        number = 0
-        for block in self._blocks():
-            done, run = 0, 1
-            while done < len(block):
-                if walk and self.take and self._kinds_at(block, done) == ("int64", "float64"):
-                    # No further than `_kinds_at` has looked for an entry.
-                    taken, entries = self.take(walk, block, done, CHUNK_MAPS)
-                    if entries:
-                        self.key_kind, self.value_kind = "int64", "float64"
-                    done += taken
-                    number += taken
-                    if taken:
-                        run = 1
-                        continue
-                chunk = walk and self._walked(walk, block, done, number)
-                if chunk:
-                    run = 1
-                else:
-                    # Maps that the walk does not take come in runs: give each next run of them
-                    # more room, so that a batch of nothing else is read in large chunks.
-                    run = min(2 * run, CHUNK_MAPS)
-                    chunk = self._plain(block, done, number, run if walk else CHUNK_MAPS)
-                read = len(chunk.offsets) - 1
-                self._note_inexact(chunk)
-                done += read
-                number += read
-                yield chunk
+    def advance(self, maps: int) -> None:
+        """Go behind maps at hand that were read in another way."""
+        self.done += maps
+        self.number += maps
+        self._run = 1
+
+    def read(self) -> Block:
+        """Read some of the maps at hand; raise `BadMap` where the next one cannot be read."""
+        block = self._walked() if self.compiled else None
+        if block is None:
+            self._run = min(2 * self._run, limits.chunk_maps)
+            block = self._plain(self._run if self.compiled else limits.chunk_maps)
+        else:
+            self._run = 1
+        self._note_inexact(block)
+        read = len(block.entries.offsets) - 1
+        self.done += read
+        self.number += read
+        return block
 
     def read_all(self) -> tuple[Entries, BadMap | None]:
         """Read all maps; where one cannot be read, the entries are those of the maps before it."""
-        keys, values, lengths = [int_array([])], [], [int_array([0])]
+        keys: list[Array] = []
+        values: list[Array] = []
+        lengths = [int_array([0])]
         bad: BadMap | None = None
         try:
-            for chunk in self.chunks():
-                lengths.append(np.diff(chunk.offsets))
-                if len(chunk.values):  # no entry fixes no kind of value
-                    keys.append(chunk.keys.copy())
-                    values.append(chunk.values.copy())
+            while self.more():
+                entries = self.read().entries
+                lengths.append(np.diff(entries.offsets))
+                if len(entries.values):  # a block without an entry fixes no kind of value
+                    keys.append(_numbers_of(entries.keys).copy())
+                    values.append(entries.values.copy())
         except BadMap as error:
             bad = error
         dtype = DTYPES[self.value_kind or "float64"]
         all_values = np.concatenate([np.empty(0, dtype), *values], dtype=dtype)
-        all_keys: Keys = np.concatenate(keys)
-        if self.key_kind == "string":
-            all_keys = TextKeys(readonly(np.concatenate(keys)), tuple(self.words))
+        all_keys = np.concatenate([np.empty(0, np.int64), *keys])
         offsets = np.cumsum(np.concatenate(lengths), dtype=np.int64)
-        entries = Entries(all_keys, all_values, offsets)
+        entries = Entries(self.column(all_keys), readonly(all_values), readonly(offsets))
         return (entries if bad is None else entries.before(bad.number)), bad
 
-    def settle(self, chunks: Iterator[Chunk], number: int) -> None:
+    def column(self, numbers: Array) -> KeyColumn:
+        """Return keys, or codes of words, as a column."""
+        if self.key_kind != "string":
+            return Int64Keys(numbers)
+        words = tuple(self.words) if self.known_words is None else self.known_words
+        return TextKeys(numbers, words)
+
+    # ------------------------------------------------------------------------- errors of later maps
+    def settle(self, number: int) -> None:
         """Raise the error of a map up to `number` that only later maps bring to light.
 
         Ints beyond 2**53 are bad when a float follows anywhere in the batch; whoever is about to
         raise for map `number` calls this first, so that the first bad map wins in every form.
         """
-        noted = self._inexact
-        if noted is None or noted[0] > number:
+        if self._inexact is None or self._inexact[0] > number:
             return
         try:
-            for _ in chunks:
-                pass
+            while self.more():
+                self.read()
         except BadMap as bad:
             if bad.number <= number:
                 raise bad.error from None
-
-    def _blocks(self) -> Iterator[Sequence[Any]]:
-        if type(self.maps) in (list, tuple):
-            yield self.maps  # type: ignore[misc]
-            return
-        iterator = iter(self.maps)
-        while block := list(islice(iterator, _GENERATOR_MAPS)):
-            yield block
-
-    def _kinds_at(self, block: Sequence[Any], done: int) -> tuple[str | None, str | None]:
-        """Return the kinds of key and value that the next maps have, by their first entry.
-
-        The first entry is a guess: where a later one differs, the walk stops.
-        """
-        key_kind, value_kind = self.key_kind, self.value_kind
-        if key_kind is not None and value_kind is not None:
-            return key_kind, value_kind
-        for mapping in block[done : done + CHUNK_MAPS]:
-            if type(mapping) not in _DICTS:
-                return None, None
-            if mapping:
-                key, value = next(iter(mapping.items()))
-                return key_kind or kind_of(key), value_kind or kind_of(value)
-        return key_kind or "int64", value_kind or "float64"
-
-    def _walked(self, walk: Any, block: Sequence[Any], done: int, number: int) -> Chunk | None:
-        """Read as many maps as fit into the buffers, or none: the next is not for the walk."""
-        key_kind, value_kind = self._kinds_at(block, done)
-        if key_kind not in ("int64", "string") or value_kind in (None, "string"):
-            return None
-        keys, values, offsets = self._room(str(value_kind), block, done)
-        read, reason = walk.walk(
-            block, done, key_kind, self.words, self.learn, keys, values, offsets
-        )
-        del reason
-        if read == 0:
-            return None
-        entries = int(offsets[read])
-        if entries:
-            self.key_kind, self.value_kind = key_kind, value_kind
-        return Chunk(
-            number,
-            block,
-            done,
-            readonly(keys[:entries]),
-            readonly(values[:entries]),
-            readonly(offsets[: read + 1]),
-        )
-
-    def _room(self, value_kind: str, block: Sequence[Any], done: int) -> tuple[Array, Array, Array]:
-        """Return the buffers, large enough for the next map and of this kind of value."""
-        mapping = block[done]
-        need = len(mapping) if type(mapping) in _DICTS else 0
-        if len(block) > 1:
-            need = max(need, min(CHUNK_ENTRIES, 64 * len(block)))
-        if self._buffers is None or len(self._buffers[0]) < need:
-            self._buffers = (
-                np.empty(need, np.int64),
-                np.empty(need, np.int64),
-                np.zeros(min(len(block), CHUNK_MAPS) + 1, np.int64),
-            )
-        keys, bits, offsets = self._buffers
-        return keys, bits.view(DTYPES[value_kind]), offsets
-
-    def _plain(self, block: Sequence[Any], done: int, number: int, most: int) -> Chunk:
-        """Read maps by the scalar rules until the kind of value changes or the chunk is full."""
-        keys: list[Any] = []
-        values: list[Any] = []
-        offsets = [0]
-        for mapping in block[done : done + most]:
-            where = self.where(number + len(offsets) - 1)
-            try:
-                map_keys, map_values = items_of(where, mapping)
-                key_kind, value_kind = kinds_of_map(
-                    where, map_keys, map_values, self.key_kind, self.value_kind
-                )
-                if value_kind != self.value_kind and keys:
-                    break
-                self._settle_kinds(key_kind, value_kind)
-                map_keys, map_values = exact_map(where, map_keys, map_values, value_kind)
-            except (TypeError, OverflowError) as error:
-                # The maps before it go first: one of them may be bad for the operator.
-                if len(offsets) > 1:
-                    break
-                raise BadMap(number, error) from None
-            keys += map_keys
-            values += map_values
-            offsets.append(len(keys))
-            if len(keys) >= CHUNK_ENTRIES:
-                break
-        kind = self.value_kind or "float64"
-        return Chunk(
-            number,
-            block,
-            done,
-            readonly(self._codes(keys) if self.key_kind == "string" else int_array(keys)),
-            readonly(value_array(values, kind)),
-            readonly(int_array(offsets)),
-        )
 
     def _settle_kinds(self, key_kind: str | None, value_kind: str | None) -> None:
         if self.value_kind == "int64" and value_kind == "float64" and self._inexact is not None:
@@ -267,51 +204,206 @@ class MapReader:
             raise BadMap(number, inexact_error(self.where(number), key, value))
         self.key_kind, self.value_kind = key_kind, value_kind
 
-    def _note_inexact(self, chunk: Chunk) -> None:
+    def _note_inexact(self, block: Block) -> None:
         if self.value_kind != "int64" or self._inexact is not None:
             return
-        _, bad = _values.cast_array(chunk.values, "int64", "float64", "exact")
+        _, bad = _values.cast_array(block.entries.values, "int64", "float64", "exact")
         if len(bad):
             entry = int(bad[0])
-            number = chunk.first + int(np.searchsorted(chunk.offsets, entry, "right")) - 1
-            position = entry - int(chunk.offsets[number - chunk.first])
-            key = items_of(self.where(number), chunk.source(number))[0][position]
-            self._inexact = (
-                number,
-                exact_scalar(key, self.key_kind or "int64"),
-                int(chunk.values[entry]),
+            number = block.entries.map_of(entry)
+            position = entry - int(block.entries.offsets[number])
+            where = self.where(block.first + number)
+            source = items_of(where, block.source(number))
+            keys, _ = exact_map(where, *source, "int64", skip_large=self._skip_large)
+            value = int(block.entries.values[entry])
+            self._inexact = block.first + number, keys[position], value
+
+    # ------------------------------------------------------------------------- two ways to read
+    def kinds(self) -> tuple[str | None, str | None]:
+        """Return the kinds of key and value that the next maps have, by their first entry.
+
+        The first entry is a guess: where a later one differs, the walk stops.
+        """
+        key_kind, value_kind = self.key_kind, self.value_kind
+        if key_kind is not None and value_kind is not None:
+            return key_kind, value_kind
+        for mapping in islice(self.maps, self.done, self.done + limits.chunk_maps):
+            if type(mapping) not in DICTS:
+                return None, None
+            if mapping:
+                key, value = next(iter(mapping.items()))
+                return key_kind or kind_of(key), value_kind or kind_of(value)
+        return key_kind or "int64", value_kind or "float64"
+
+    def _walked(self) -> Block | None:
+        """Read as many maps as fit into the buffers, or none: the next is not for the walk."""
+        walk = compiled_walk()
+        key_kind, value_kind = self.kinds()
+        if walk is None or key_kind is None or value_kind in (None, "string"):
+            return None
+        keys, values, offsets = self._room(str(value_kind))
+        learn = self.known_words is None
+        read, _ = walk.walk(
+            self.maps, self.done, key_kind, self.words, learn, keys, values, offsets
+        )
+        if read == 0:
+            return None
+        end = int(offsets[read])
+        if end:
+            self.key_kind, self.value_kind = key_kind, value_kind
+        entries = Entries(
+            self.column(readonly(keys[:end])), readonly(values[:end]), readonly(offsets[: read + 1])
+        )
+        return Block(self.number, self.maps, self.done, entries)
+
+    def _room(self, value_kind: str) -> tuple[Array, Array, Array]:
+        """Return the buffers, large enough for the next map and of this kind of value."""
+        mapping = self.maps[self.done]
+        need = len(mapping) if type(mapping) in DICTS else 0
+        if len(self.maps) > 1:
+            need = max(need, min(limits.chunk_entries, 64 * len(self.maps)))
+        if self._buffers is None or len(self._buffers[0]) < need:
+            self._buffers = (
+                np.empty(need, np.int64),
+                np.empty(need, np.int64),
+                np.zeros(min(len(self.maps), limits.chunk_maps) + 1, np.int64),
             )
+        keys, bits, offsets = self._buffers
+        return keys, bits.view(DTYPES[value_kind]), offsets
 
-    def _codes(self, keys: list[str]) -> Array:
+    def _plain(self, most: int) -> Block:
+        """Read maps by the scalar rules until the kind of value changes or the block is full."""
+        keys: list[Any] = []
+        values: list[Any] = []
+        offsets = [0]
+        for mapping in islice(self.maps, self.done, self.done + most):
+            where = self.where(self.number + len(offsets) - 1)
+            try:
+                map_keys, map_values = items_of(where, mapping)
+                key_kind, value_kind = kinds_of_map(
+                    where, map_keys, map_values, self.key_kind, self.value_kind
+                )
+                if value_kind != self.value_kind and keys:
+                    break
+                self._settle_kinds(key_kind, value_kind)
+                map_keys, map_values = exact_map(
+                    where, map_keys, map_values, value_kind, skip_large=self._skip_large
+                )
+            except (TypeError, OverflowError) as error:
+                # The maps before it go first: one of them may be bad for the operator.
+                if len(offsets) > 1:
+                    break
+                raise BadMap(self.number, error) from None
+            keys += map_keys
+            values += map_values
+            offsets.append(len(keys))
+            if len(keys) >= limits.chunk_entries:
+                break
+        entries = Entries(
+            self._column(keys),
+            readonly(value_array(values, self.value_kind or "float64")),
+            readonly(int_array(offsets)),
+        )
+        return Block(self.number, self.maps, self.done, entries)
+
+    def _column(self, keys: list[Any]) -> KeyColumn:
+        if self.key_kind != "string":
+            return Int64Keys(int_array(keys))
+        if self.known_words is not None:
+            return text_keys(keys)  # their words, so that the plain engine can name unknown ones
         words = self.words
-        if self.learn:
-            return int_array([words.setdefault(key, len(words)) for key in keys])
-        return int_array([words.get(key, -1) for key in keys])
+        return self.column(int_array([words.setdefault(key, len(words)) for key in keys]))
 
 
-LOADED: list[Any] = []
-"""Holds the module of the compiled walk once it has been used."""
+def _numbers_of(keys: KeyColumn) -> Array:
+    return keys.codes if isinstance(keys, TextKeys) else keys.to_array()
+
+
+# ------------------------------------------------------------------------------- iterators
+def held(iterator: Iterator[Any]) -> list[Any]:
+    """Take the next maps of an iterator, each as it is now.
+
+    Whoever gives out the same dict again and again, filled anew, must not change what was read. A
+    dict that nobody else holds needs no copy: that is what most generators give.
+    """
+    alone = _references_of_a_dict_held_here()
+    maps = []
+    for mapping in islice(iterator, limits.iterator_maps):
+        kind = type(mapping)
+        if kind not in DICTS:
+            maps.append(_snapshot(mapping))
+        elif sys.getrefcount(mapping) > alone:
+            maps.append(dict(mapping))
+        else:
+            maps.append(mapping)
+    return maps
+
+
+def _references_of_a_dict_held_here() -> int:
+    """Return what `sys.getrefcount` says of a dict that only the loop of `held` holds.
+
+    It is asked for and not known: Python 3.14 counts fewer references than 3.13.
+    """
+    empty: list[tuple[tuple[str, int], ...]] = [()]
+    for mapping in islice(map(dict, empty), 1):
+        return sys.getrefcount(mapping)
+    raise AssertionError
+
+
+def _snapshot(mapping: Any) -> Any:
+    """Return the pairs of a mapping; anything else is left to the rules of one map."""
+    if isinstance(mapping, Mapping):
+        return _Pairs(mapping)
+    return list(mapping) if type(mapping) is list else mapping
+
+
+class _Pairs(Mapping[Any, Any]):
+    """The pairs of another mapping as they were."""
+
+    __slots__ = ("_name", "_pairs")
+
+    def __init__(self, mapping: Mapping[Any, Any]) -> None:
+        self._pairs = list(mapping.items())
+
+    def items(self) -> Any:
+        """Return the pairs."""
+        return self._pairs
+
+    def __getitem__(self, key: Any) -> Any:
+        return next(value for other, value in self._pairs if other == key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (key for key, _ in self._pairs)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+
+def expected_entries(maps: Sequence[Any]) -> int:
+    """Return about how many entries a list of maps has, by a sample."""
+    some = maps[:: len(maps) // 128 | 1]
+    # The length of another mapping is code of its own, which a guess does not run.
+    sample = [len(each) if type(each) in DICTS else 8 for each in some]
+    return int(1.02 * sum(sample) / max(len(sample), 1) * len(maps)) + 1
+
+
+_walk: list[ModuleType] = []
 
 
 def compiled_walk() -> Any:
     """Return the module of the compiled walk, or None where it cannot be used."""
-    try:
-        from nbmapops._reading import dictwalk  # imports numba, so only when many maps are read
-    except ImportError:  # the kernels refuse to run in a subinterpreter
-        return None
+    if _walk:
+        return _walk[0]
+    from nbmapops._reading import dictwalk  # imports Numba
+
     if not dictwalk.available():
         return None
-    if not LOADED:
-        LOADED.append(dictwalk)
+    _walk.append(dictwalk)
     return dictwalk
 
 
-def kernels_loaded() -> bool:
-    """Tell whether somebody has paid for the import of the compiled kernels already."""
-    return "nbmapops.kernels" in sys.modules
-
-
-def refuse_frames(maps: Any, operator: str) -> None:
+# ------------------------------------------------------------------------------- what is refused
+def refuse_frames(maps: object, operator: str) -> None:
     """Raise for a data frame, which iterates over its column names."""
     name = type(maps).__name__
     if name == "LazyFrame" and hasattr(maps, "collect"):  # whose columns are not to be asked for
@@ -320,7 +412,7 @@ def refuse_frames(maps: Any, operator: str) -> None:
         )
     if name == "DataFrame" and hasattr(maps, "columns"):
         raise TypeError(
-            f"{operator}: a {name} is no batch of maps; pass a column of maps, or "
+            f"{operator}: a {name} is not a batch of maps; pass a column of maps, or "
             'df.to_dict("records") (pandas), df.to_dicts() (polars)'
         )
 
@@ -328,18 +420,20 @@ def refuse_frames(maps: Any, operator: str) -> None:
 def maps_of(maps: Any, operator: str) -> Iterable[Any]:
     """Return an iterable of mappings, after the checks that need no look at an element."""
     refuse_frames(maps, operator)
-    if isinstance(maps, np.ndarray) and (maps.dtype != object or maps.ndim != 1):
-        raise TypeError(
-            f"{operator}: an array of {maps.dtype} with {maps.ndim} dimensions holds no maps; "
-            "pass keys, values and offsets"
-        )
+    if isinstance(maps, np.ndarray):
+        if maps.dtype != object or maps.ndim != 1:
+            raise TypeError(
+                f"{operator}: an array of {maps.dtype} with {maps.ndim} dimensions does not hold "
+                "maps; pass keys, values and offsets"
+            )
+        return list(maps)
     if isinstance(maps, Mapping):
         raise TypeError(
-            f"{operator}: one {type(maps).__name__} is no batch of maps; pass a list of it"
+            f"{operator}: one {type(maps).__name__} is not a batch of maps; pass a list of it"
         )
     if isinstance(maps, (str, bytes, bytearray)) or not isinstance(maps, Iterable):
         raise TypeError(
-            f"{operator}: {type(maps).__name__} is no map and no batch of maps; pass a mapping, "
-            "an iterable of mappings, a MapBatch, an Arrow map column, or keys and values"
+            f"{operator}: {type(maps).__name__} is not a map and not a batch of maps; pass a "
+            "mapping, an iterable of mappings, a MapBatch, an Arrow map column, or keys and values"
         )
     return maps

@@ -240,7 +240,9 @@ def exact_map(
         large = isinstance(key, int) and not INT64_MIN <= key <= INT64_MAX
         if large and not skip_large:
             raise large_key_error(where, key)
-        value = exact_value(raw_value)
+        # A signalling NaN of float32 does not survive the way through a float64.
+        narrow = type(raw_value) is np.float32 and value_kind == "float32"
+        value = raw_value if narrow else exact_value(raw_value)
         if value is None:
             raise OverflowError(
                 f"{where}: key {show(key)}: value {show(raw_value)} has no exact int64 or float64; "
@@ -275,6 +277,11 @@ def inexact_error(where: str, key: object, value: object) -> OverflowError:
         f"{where}: key {show(key)}: value {show(value)} has no exact float64, and other values of "
         "the batch are floats; make all values ints or all floats"
     )
+
+
+def changed_error(where: str) -> RuntimeError:
+    """Return the error for data whose owner changed them during the call."""
+    return RuntimeError(f"{where}: the data changed while it was read")
 
 
 def cast_error(where: str, key: object, value: Any, kind: str, reason: object) -> CastError:

@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from nbmapops._constants import INT64_MAX
-from nbmapops._reading.arrays import (
-    Entries,
-    TextKeys,
-    column,
-    int_array,
-    read_arrays,
-    readonly,
-    typed,
-)
+from nbmapops._reading.arrays import column, read_arrays, typed
 from nbmapops._reading.columns import arrow_inside, is_column, is_missing, plain_column
+from nbmapops._reading.entries import Entries, Int64Keys, KeyColumn, TextKeys, int_array, readonly
 from nbmapops._reading.scalars import exact_scalar, kind_of
 from nbmapops.errors import show
 
@@ -146,14 +139,17 @@ def _compiled_group(
     if status != kernels.OK or not np.array_equal(ends, offsets[1:]):
         raise RuntimeError(f"{operator}: the rows changed while they were read")
     ready_values = values[moved] if text else moved.view(values.dtype)
-    codes_out = readonly(codes_out)
-    ready_keys = TextKeys(codes_out, keys.words) if isinstance(keys, TextKeys) else codes_out
-    return Entries(ready_keys, readonly(ready_values), offsets)
+    grouped: KeyColumn
+    if isinstance(keys, TextKeys):
+        grouped = TextKeys(codes_out, keys.words)
+    else:
+        grouped = Int64Keys(codes_out)
+    return Entries(grouped, readonly(ready_values), readonly(offsets))
 
 
 def _taken(data: Any, order: Array) -> Any:
     if isinstance(data, TextKeys):
-        return data.to_objects()[order]
+        return data.to_array()[order]
     return data[order] if isinstance(data, np.ndarray) else [data[i] for i in order.tolist()]
 
 

@@ -17,7 +17,6 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
 from nbmapops._jit import kernel
-from nbmapops._reading.arrays import readonly
 from nbmapops._reading.dictwalk import (
     _c_function,
     _clear_error,
@@ -29,6 +28,7 @@ from nbmapops._reading.dictwalk import (
     _word_at,
     available,
 )
+from nbmapops._reading.entries import readonly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

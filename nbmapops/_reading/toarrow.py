@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from nbmapops._reading.arrow import Text
 from nbmapops._reading.arrowlib import pa
+from nbmapops._reading.entries import Int64Keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nbmapops._constants import Array
-    from nbmapops._reading.arrays import Keys
     from nbmapops._reading.arrowlib import ArrowArray, ArrowChunks
+    from nbmapops._reading.entries import Entries, KeyColumn
 
 _MOST = 2**31 - 1  # entries, or bytes of text, that int32 offsets reach
 
 
-def map_column(keys: Keys, values: Array, offsets: Array, null_maps: Array | None) -> ArrowArray:
+def map_column(entries: Entries, null_maps: Array | None) -> ArrowArray:
     """Return the ``pyarrow.MapArray`` of a batch; numbers and Arrow text in one piece are shared.
 
     Raises
@@ -29,6 +30,7 @@ def map_column(keys: Keys, values: Array, offsets: Array, null_maps: Array | Non
     OverflowError
         More than 2**31 - 1 entries.
     """
+    keys, values, offsets = entries
     if len(values) > _MOST:
         raise OverflowError(
             f"MapBatch: {len(values)} entries are more than an Arrow map column can hold "
@@ -37,22 +39,22 @@ def map_column(keys: Keys, values: Array, offsets: Array, null_maps: Array | Non
     items = _text(values, "value") if values.dtype == object else pa.array(values)
     columns = [_keys(keys), items]
     fields = [pa.field("key", columns[0].type, nullable=False), pa.field("value", items.type)]
-    entries = pa.StructArray.from_arrays(columns, fields=fields)
+    pairs = pa.StructArray.from_arrays(columns, fields=fields)
     valid = None if null_maps is None else pa.array(~null_maps).buffers()[1]
     return pa.Array.from_buffers(
         pa.map_(columns[0].type, items.type),
         len(offsets) - 1,
         [valid, pa.py_buffer(offsets.astype(np.int32))],
-        children=[entries],
+        children=[pairs],
     )
 
 
-def _keys(keys: Keys) -> ArrowArray:
-    if isinstance(keys, np.ndarray):
-        return pa.array(keys)
+def _keys(keys: KeyColumn) -> ArrowArray:
+    if isinstance(keys, Int64Keys):
+        return pa.array(keys.array)
     if isinstance(keys, Text):
         return _whole(keys.to_arrow())
-    codes, words = keys.encode()
+    codes, words = cast("tuple[Array, Sequence[str]]", keys.encode())
     texts = _text(words, "key")
     sizes = np.fromiter((len(word.encode()) for word in words), np.int64, len(words))
     return _wide(texts, int(sizes[codes].sum())).take(pa.array(codes))

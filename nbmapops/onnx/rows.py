@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from nbmapops._dictvectorizer import DictVectorizer
-from nbmapops._reading.batch import MapBatch, converted, value_kind
-from nbmapops._reading.inputs import read_input, whole
+from nbmapops._reading.batch import MapBatch, converted
+from nbmapops._reading.inputs import read_input
 from nbmapops._reading.scalars import DTYPES
 from nbmapops._values import cast_array
 from nbmapops.errors import show
@@ -74,7 +74,7 @@ class MapInput:
         if isinstance(maps, Mapping) and self._narrows:
             maps = [maps]
         batch = self._wide_ints(maps) if self._narrows else self._read(maps)
-        kind, own = self.declared.value_kind, value_kind(batch)
+        kind, own = self.declared.value_kind, batch._entries.value_kind
         if len(batch.values) and (own == "string") != (kind == "string"):
             found = "text" if own == "string" else "numbers"
             raise TypeError(
@@ -90,15 +90,11 @@ class MapInput:
         return converted(batch, kind, "onnxruntime", self._where)
 
     def _read(self, maps: object) -> MapBatch:
-        given = whole(
-            read_input(self._where, maps, None, None, self.declared.key_kind),
-            self._where,
-            self.declared.key_kind,
-        )
-        if given.bad is not None:
-            raise given.bad.error
-        assert isinstance(given.source, MapBatch)
-        return given.source
+        given = read_input(self._where, maps, None, None, self.declared.key_kind)
+        entries, bad = given.read_all()
+        if bad is not None:
+            raise bad.error
+        return MapBatch._of(entries)
 
     def _wide_ints(self, maps: object) -> MapBatch:
         """Read maps whose integers may be beyond what int64, or float64 among floats, holds."""

@@ -23,6 +23,9 @@ HEAD = """
 import json, os, random, sys
 import numpy as np
 from nbmapops import CastMap, DictVectorizer, kernels
+from nbmapops._limits import limits
+
+limits.engine = "compiled"
 
 FOLDER = os.path.dirname(kernels.__file__)
 KINDS = {kernels.RANGE: "range", kernels.TABLE: "table", kernels.HASH: "hash"}

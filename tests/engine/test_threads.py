@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from nbmapops import CastMap, DictVectorizer, MapBatch
-from nbmapops._engine import rows
+from nbmapops._limits import limits
 
 from ..conftest import WITHOUT_JIT
 from ..forms import WITH_SCIPY, outcome
@@ -98,8 +98,8 @@ def test_threads_change_no_bit(name: str, blocks: str, monkeypatch: pytest.Monke
     expected = outcome(call)
     alone = call() if not expected.failed else None
     if blocks == "many blocks":
-        monkeypatch.setattr(rows, "BLOCK_ENTRIES", 50)
-        monkeypatch.setattr(rows, "BLOCK_BYTES", 1000)
+        monkeypatch.setattr(limits, "block_entries", 50)
+        monkeypatch.setattr(limits, "block_bytes", 1000)
     for threads in (1, 2, 3, 8):
         if expected.failed:
             assert outcome(lambda t=threads: call(threads=t)) == expected  # type: ignore[misc]
@@ -119,8 +119,8 @@ def test_more_threads_than_maps() -> None:
 def test_first_bad_map_wins_for_any_number_of_threads(
     bad_maps: list[int], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "BLOCK_ENTRIES", 40)
-    monkeypatch.setattr(rows, "BLOCK_BYTES", 4000)
+    monkeypatch.setattr(limits, "block_entries", 40)
+    monkeypatch.setattr(limits, "block_bytes", 4000)
     op = DictVectorizer(int64_vocabulary=WORDS)
     keys, values, offsets = many_maps()
     keys, with_entries = keys.copy(), np.flatnonzero(np.diff(offsets))
@@ -142,7 +142,7 @@ def test_first_bad_map_wins_over_kinds_of_errors(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cast error in map 2, a repeated key in map 4, an unknown one in map 6."""
-    monkeypatch.setattr(rows, "BLOCK_ENTRIES", 2)
+    monkeypatch.setattr(limits, "block_entries", 2)
     op = DictVectorizer(int64_vocabulary=[1, 2, 3], dtype="int64")
     sparse = CastMap(map_form="SPARSE", max_map=4, cast_to="TO_INT64")
     keys, offsets = [1, 2, 1, 2, 1, 2, 1, 2, 3, 3, 1, 2, 9, 1], [0, 2, 4, 6, 8, 10, 12, 14]

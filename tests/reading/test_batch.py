@@ -381,5 +381,5 @@ def test_sums_keep_the_sign_of_a_zero() -> None:
 
 @pytest.mark.parametrize("one", [{1: 2.0}, {}])
 def test_one_map_is_no_batch(one: Any) -> None:
-    with pytest.raises(TypeError, match="MapBatch: one dict is no batch of maps; pass a list"):
+    with pytest.raises(TypeError, match="MapBatch: one dict is not a batch of maps; pass a list"):
         MapBatch.from_dicts(one)

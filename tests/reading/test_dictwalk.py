@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from numba.core.errors import TypingError
 
 from ..conftest import WITHOUT_JIT
-from ..forms import outcome
+from ..forms import outcome, way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +34,7 @@ if WITHOUT_JIT:
     )
 
 from nbmapops import DictVectorizer, UnknownKeyError
+from nbmapops._limits import limits
 from nbmapops._reading import dictwalk
 from nbmapops._reading.dictwalk import DONE, FULL, STOP, available, walk
 
@@ -859,6 +860,7 @@ def test_maps_of_int_and_float_are_written_at_once(
     for row, each in zip(expected, maps, strict=True):
         for key, value in each.items():
             row[key] = value
+    monkeypatch.setattr(limits, "engine", "compiled")
     dv = DictVectorizer(int64_vocabulary=range(300))
     taken: list[int] = []
     plain = dictwalk.walk_csr
@@ -889,7 +891,7 @@ def test_a_bad_map_among_those_written_at_once(number: int) -> None:
 
 
 def test_empty_maps_do_not_decide_the_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbmapops._reading.mappings.CHUNK_MAPS", 2)
+    monkeypatch.setattr(limits, "chunk_maps", 2)
     dv = DictVectorizer(int64_vocabulary=[0, 1])
     for value in (np.float32(0.5), 1, 0.5):
         matrix = dv.csr([{}, {}, {}, {0: value}])
@@ -1010,7 +1012,8 @@ def test_a_row_that_is_too_short_is_not_overrun() -> None:
 
 def test_the_operator_fills_rows_once_the_walk_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     dv = DictVectorizer(int64_vocabulary=[1, 7])
-    dv([{1: 0.5}] * 3)
+    with way("compiled engine, no shortcuts"):
+        dv([{1: 0.5}] * 3)
     made: list[str] = []
     filler = dictwalk.row_filler
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbmapops import CastMap, DictVectorizer, MapBatch
+from nbmapops import CastMap, DictVectorizer, MapBatch, UnknownKeyError
 
 from ..forms import WAYS, WITH_PANDAS, spread, way
 from ..reference import INT64_MAX, INT64_MIN
@@ -670,7 +670,7 @@ class Countdown(Mapping[Any, Any]):
         | st.lists(st.tuples(inner, inner), max_size=2).map(Countdown),
         max_leaves=6,
     ),
-    st.sampled_from(WAYS),
+    st.sampled_from(sorted(WAYS)),
 )  # fmt: skip
 def test_any_object_gives_a_result_or_a_documented_error(thing: Any, name: str) -> None:
     with way(name):
@@ -773,7 +773,7 @@ if importlib.util.find_spec("pyarrow") is None:  # the adapter's own tests need 
 def test_an_out_of_a_subclass(op: Any, one: bool, tmp_path: Path) -> None:
     maps: Any = {1: 1.5, 0: 0.5} if one else [{1: 1.5, 0: 0.5}]
     plain = op(maps)
-    with pytest.raises(ValueError, match="out is MaskedArray; it must be an array"):
+    with pytest.raises(ValueError, match="out must be an array, not MaskedArray"):
         op(maps, out=np.ma.zeros(plain.shape, plain.dtype))
     mapped = np.memmap(tmp_path / "rows", plain.dtype, "w+", shape=plain.shape)
     assert op(maps, out=mapped) is mapped
@@ -787,7 +787,7 @@ def test_a_masked_matrix_has_no_inverse() -> None:
         )
 
 
-def test_a_list_that_shrinks_while_it_is_read() -> None:
+def test_a_list_that_shrinks_is_read_as_it_was_at_the_call() -> None:
     pytest.importorskip("scipy")
 
     class Shrinking(dict[int, float]):
@@ -796,5 +796,5 @@ def test_a_list_that_shrinks_while_it_is_read() -> None:
             return super().items()
 
     maps: list[Any] = [Shrinking({1: 0.5}), {7: 0.5}, {1: 0.5}]
-    with pytest.raises(RuntimeError, match="DictVectorizer: map 1: the list of maps changed"):
+    with pytest.raises(UnknownKeyError, match="DictVectorizer: map 1: key 7 "):
         DictVectorizer(int64_vocabulary=[1]).csr(maps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,6 +18,9 @@ from nbmapops._reading.scalars import exact_map, exact_value, items_of, value_ki
 
 from ..forms import WAYS, way
 from ..reference import INT64_MAX, INT64_MIN
+
+if TYPE_CHECKING:
+    from nbmapops._reading.entries import Entries
 
 BIG = 2**53 + 1  # no float64 holds it
 BY_INT = DictVectorizer(int64_vocabulary=[0, 1, 2])
@@ -145,6 +148,10 @@ def test_a_key_beyond_int64_names_text_keys(key: int) -> None:
         BY_INT([1, key], [1, 2])
 
 
+def listed(entries: Entries) -> list[Any]:
+    return [entries.keys.to_array().tolist(), entries.values.tolist(), entries.offsets.tolist()]
+
+
 def test_keys_beyond_int64_are_left_out_where_asked() -> None:
     """Their values still count for the type, as those of other entries that are skipped."""
     expected = [[1], [3.0], [0, 0, 1, 1]]
@@ -155,14 +162,14 @@ def test_keys_beyond_int64_are_left_out_where_asked() -> None:
         for values in numbers:
             entries, bad = read_arrays(keys, values, offsets, "Operator", skip_large=True)
             assert bad is None
-            assert [part.tolist() for part in entries] == expected  # type: ignore[union-attr]
+            assert listed(entries) == expected
             assert entries.values.dtype == np.float64
     wholes: list[Any] = [[1, 3, 10**30], np.array([1, 3, 10**30], object)]
     for values in wholes:
         entries, bad = read_arrays(unsigned, values, offsets, "Operator", skip_large=True)
         assert bad is not None
         assert "Operator: map 2: key 18446744073709551615: value 1000" in str(bad.error)
-        assert [part.tolist() for part in entries] == [[1], [3], [0, 0, 1]]  # type: ignore[union-attr]
+        assert listed(entries) == [[1], [3], [0, 0, 1]]
     exact = exact_map("map 0", [10**30, 5], [Decimal(1), 2.5], "float64", skip_large=True)
     assert exact == ([5], [2.5])
 

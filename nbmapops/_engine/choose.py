@@ -1,0 +1,146 @@
+"""Engine, choice: plain Python or compiled code, by what a piece of work costs either way.
+
+The plain engine needs no compiler, but an entry costs it a microsecond. The compiled engine takes
+a few nanoseconds, once its kernels are loaded: that takes as long as some hundred thousand entries
+in plain Python where the disk cache holds the kernels, and as millions where it does not.
+
+A process rents until renting has cost as much as buying: work runs in plain Python until what was
+spent there on work of this kind, and what this call would cost there, exceeds what loading costs.
+Like any such rule it is never worse than twice the better of both engines, known afterwards.
+Costs are estimates from the constants here, not measurements, so that the choice is repeatable.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from nbmapops._limits import limits
+from nbmapops._load import load_kernels
+
+__all__ = ["Part", "compiled", "is_loaded", "plain_cost"]
+
+Part = Literal[
+    "dense", "csr", "order", "lookup", "distinct", "sums", "int64 dicts", "text dicts", "one dict"
+]
+# What the plain engine takes, in seconds (asv: startup.Plain).
+ENTRY, MAP = 1.2e-6, 3e-6
+# What a call of loaded kernels takes beside its entries.
+CALL = 40e-6
+# Importing Numba and its first kernel, then each further kernel, from the disk cache.
+NUMBA, KERNEL = 0.3, 0.03
+
+
+class _Kernel:
+    """A kernel of the compiled engine: where it is, and the CPU seconds that compiling it takes."""
+
+    __slots__ = ("module", "name", "seconds")
+
+    def __init__(self, module: str, name: str, seconds: float) -> None:
+        self.module, self.name, self.seconds = module, name, seconds
+
+
+# asv: startup.Cold shows the sums.
+_KERNELS: dict[Part, _Kernel] = {
+    "dense": _Kernel("nbmapops.kernels", "vectorize_dense", 1.2),
+    "csr": _Kernel("nbmapops.kernels", "vectorize_csr", 2.5),
+    "order": _Kernel("nbmapops.kernels", "order_dense", 2.5),
+    "lookup": _Kernel("nbmapops.kernels", "lookup", 0.8),
+    "distinct": _Kernel("nbmapops.kernels", "distinct", 0.5),
+    "sums": _Kernel("nbmapops.kernels", "sum_rows", 1.5),
+    "int64 dicts": _Kernel("nbmapops._reading.dictwalk", "_walk_int64", 1.5),
+    "text dicts": _Kernel("nbmapops._reading.dictwalk", "_walk_string", 2.0),
+    "one dict": _Kernel("nbmapops._reading.dictwalk", "_fill", 1.0),
+}
+_LOG = logging.getLogger("nbmapops")
+_loaded: set[Part] = set()
+_spent: dict[Part, float] = defaultdict(float)
+_broken: list[str] = []
+
+
+def plain_cost(entries: int, maps: int = 1) -> float:
+    """Return the seconds that the plain engine takes."""
+    return entries * ENTRY + maps * MAP
+
+
+def compiled(entries: int, maps: int, *parts: Part) -> bool:
+    """Tell whether to run a piece of work compiled.
+
+    Parameters
+    ----------
+    entries, maps : int
+        The size of the work.
+    *parts : Part
+        The kernels that it would use.
+
+    Returns
+    -------
+    bool
+        False: it is to run in plain Python, and is counted as spent there.
+    """
+    if limits.engine is not None:
+        return limits.engine == "compiled" and _importable()
+    cost = plain_cost(entries, maps)
+    missing = [part for part in parts if part not in _loaded and not is_loaded(part)]
+    if not missing:
+        return cost > CALL
+    spent = max(_spent[part] for part in missing)
+    if cost + spent > _loading(missing) and _importable():
+        return True
+    for part in missing:
+        _spent[part] += cost
+    return False
+
+
+def is_loaded(part: Part) -> bool:
+    """Tell whether a kernel has been compiled, or loaded from the cache, in this process."""
+    if part in _loaded:
+        return True
+    kernel = _KERNELS[part]
+    module = sys.modules.get(kernel.module)
+    if getattr(getattr(module, kernel.name, None), "overloads", None):
+        _loaded.add(part)
+        return True
+    return False
+
+
+def _loading(parts: list[Part]) -> float:
+    """Return the seconds that it takes until these kernels can run."""
+    seconds = 0.0 if "numba" in sys.modules else NUMBA
+    for part in parts:
+        kernel = _KERNELS[part]
+        seconds += KERNEL if _is_cached(kernel.name) else kernel.seconds
+    return seconds
+
+
+@cache
+def _is_cached(name: str) -> bool:
+    """Tell whether a disk cache seems to hold a kernel: an index file newer than the package."""
+    package = Path(__file__).parents[1]
+    sources = [*package.glob("kernels/*.py"), *package.glob("_reading/*walk.py")]
+    newest = max((path.stat().st_mtime for path in sources), default=0.0)
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    places = [Path(folder)] if folder else [package, Path.home() / ".cache" / "numba"]
+    return any(
+        path.stat().st_mtime >= newest for place in places for path in place.rglob(f"*{name}-*.nbi")
+    )
+
+
+def _importable() -> bool:
+    """Tell whether the kernels can be imported; where they cannot, the plain engine serves."""
+    if "nbmapops.kernels" in sys.modules:
+        return True
+    if _broken:
+        return False
+    try:
+        load_kernels()
+    except ImportError as error:  # a subinterpreter, or a Numba that does not fit its NumPy
+        _broken.append(str(error))
+        _LOG.warning("all work runs in plain Python: %s", error)
+        return False
+    return True

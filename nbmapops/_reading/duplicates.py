@@ -1,0 +1,69 @@
+"""Reading, duplicates: the values of repeated keys are added up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nbmapops._reading.entries import Entries, Int64Keys, KeyColumn, int_array, readonly
+from nbmapops.errors import show
+
+if TYPE_CHECKING:
+    from nbmapops._constants import Array
+
+
+def sum_duplicates(entries: Entries) -> Entries | None:
+    """Return the entries with each key once in its map; None where no key is repeated.
+
+    Keys stand at the place of their first entry; values are added in the order of the entries.
+    """
+    keys, values, offsets = entries
+    if entries.value_kind == "string":
+        raise TypeError("MapBatch: sum_duplicates() adds numbers; these values are text")
+    same, numbers = _same_key(keys), entries.map_numbers()
+    order = np.lexsort((same, numbers))  # stable: entries of one key stay in order
+    starts = np.ones(len(order), bool)
+    starts[1:] = (np.diff(same[order]) != 0) | (np.diff(numbers[order]) != 0)
+    if starts.all():
+        return None
+    first = order[starts]
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(starts) - 1
+    sums = values[first]  # not added to 0.0, which would lose the sign of -0.0
+    later = np.ones(len(group), bool)
+    later[first] = False
+    np.add.at(sums, group[later], values[later])
+    _refuse_wrapped(entries, sums, group, first)
+    place = np.argsort(first)
+    kept = first[place]
+    ends = np.searchsorted(kept, offsets).astype(np.int64)
+    return Entries(keys.take(kept), readonly(sums[place]), readonly(ends))
+
+
+def _refuse_wrapped(entries: Entries, sums: Array, group: Array, first: Array) -> None:
+    """Raise where an int64 sum has wrapped."""
+    values = entries.values
+    if sums.dtype != np.int64:
+        return
+    size = np.zeros(len(sums))
+    np.add.at(size, group, np.abs(values.astype(np.float64)))
+    for suspect in np.flatnonzero(size >= 2.0**62):
+        total = sum(values[group == suspect].tolist())
+        if total != int(sums[suspect]):
+            number = entries.map_of(first[suspect])
+            position = int(first[suspect] - entries.offsets[number])
+            key = entries.map(number)[0][position]
+            raise OverflowError(
+                f"MapBatch: map {number}: key {show(key)}: the sum {total} does not fit in int64"
+            )
+
+
+def _same_key(keys: KeyColumn) -> Array:
+    """Return int64 numbers that are equal where keys are equal."""
+    if isinstance(keys, Int64Keys):
+        return keys.array
+    codes, words = keys.encode()
+    first: dict[object, int] = {}
+    unique = int_array([first.setdefault(word, len(first)) for word in words])
+    return unique[codes] if len(words) else np.asarray(codes)
