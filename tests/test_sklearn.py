@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Mapping
 from decimal import Decimal
 from itertools import repeat
 from types import MappingProxyType
@@ -40,13 +41,16 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils._param_validation import InvalidParameterError
 
 import nbmapops.sklearn
-from nbmapops._reading import dictwalk, records, recordwalk
+from nbmapops._reading import records, recordwalk
 from nbmapops._reading.recordwalk import DONE, FULL, LEARN, REFUSE, STOP
 from nbmapops.sklearn import DictVectorizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+
+COMPILED_WALK = records.compiled_walk
 
 
 class Word(str):
@@ -145,8 +149,11 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> Paths:
         count.plain += 1
         read_map(reader, *arguments)
 
-    monkeypatch.setattr(dictwalk, "available", lambda: True)
-    monkeypatch.setattr(recordwalk, "available", lambda: True)
+    if WITHOUT_JIT:
+        monkeypatch.setattr(recordwalk, "available", lambda: True)
+        monkeypatch.setattr(
+            records, "compiled_walk", lambda: recordwalk if recordwalk.available() else None
+        )
     monkeypatch.setattr(recordwalk, "Walk", Counted)
     monkeypatch.setattr(records.RecordReader, "_read_map", counted)
     monkeypatch.setattr(records, "_WORTH_LOADING", 0)
@@ -381,6 +388,7 @@ def test_where_the_kernels_refuse_all_is_read_in_plain_python(
     paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a subinterpreter, where they raise an ImportError."""
+    monkeypatch.setattr(records, "compiled_walk", COMPILED_WALK)
     monkeypatch.delattr(nbmapops._reading, "dictwalk")
     monkeypatch.setitem(sys.modules, "nbmapops._reading.dictwalk", None)
     same_as_scikit_learn(TEXT_MAPS)
@@ -945,6 +953,44 @@ def test_p39_lists_of_pairs_are_maps(paths: Paths, repeated: int) -> None:
         assert cells(method(pairs * repeated)) == cells(Original().fit_transform(maps * repeated))
     with pytest.raises(DuplicateKeyError, match="map 3: key 'a' is repeated"):
         ours.transform([*pairs, [("a", 1), ("b", 2), ("a", 3)]])
+
+
+class Odd(Mapping[Any, Any]):
+    """A mapping whose items cannot all be keys of a dict, or repeat one."""
+
+    def __init__(self, *pairs: Any) -> None:
+        self.pairs = pairs
+
+    def items(self) -> Any:
+        return iter(self.pairs)
+
+    def __getitem__(self, key: Any) -> Any:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("make", [list, iter])
+def test_odd_mappings_are_read_as_they_show_themselves(
+    paths: Paths, make: Callable[[Any], Any]
+) -> None:
+    odd = [Odd(("a", 1), ("a", 2), ("b", "x")), Odd((["k"], "x"), ("b", "x")), Odd(("b", 3.5))]
+    same_as_scikit_learn([*repeat({"b": 1.0}, 40), *odd], make=make)
+    same_as_scikit_learn(odd, odd[1:], make=make)
+
+
+def test_fit_names_a_map_inside_a_map_in_the_words_of_scikit_learn() -> None:
+    for method in ("fit", "fit_transform"):
+        texts = []
+        for estimator in (DictVectorizer(), Original()):
+            with pytest.raises(TypeError) as raised:
+                getattr(estimator, method)([{"a": {"b": 1}}])
+            texts.append(str(raised.value))
+        assert texts[0] == texts[1]
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
