@@ -96,13 +96,10 @@ def test_imports_point_upwards(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_heavy_modules_are_imported_when_needed(name: str) -> None:
-    """numba only by the compiled modules, extras only by their adapters, both never eagerly.
-
-    _convert is the work of ``python -m nbmapops FILE``, which always needs the kernels.
-    """
+    """numba only by the compiled modules, extras only by their adapters, both never eagerly."""
     eager = {imported.split(".")[0] for imported, _ in imports(at_import(MODULES[name]))}
     eager_own = {own(imported) for imported, _ in imports(at_import(MODULES[name]))}
-    if name not in {*COMPILED, "_cli.convert"}:
+    if name not in COMPILED:
         assert not {"numba", "llvmlite"} & eager
         assert not COMPILED & eager_own
     if name not in ADAPTERS:

@@ -6,9 +6,9 @@ import io
 import os
 import sys
 from contextlib import redirect_stdout, suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
+import nbmapops
 from nbmapops._cli import options
 from nbmapops._cli.progress import compiling_is_shown
 from nbmapops._cli.signals import Stopped, stoppable
@@ -94,7 +94,7 @@ def _convert(given: argparse.Namespace) -> list[str]:
 
 
 def _compile() -> Iterator[str]:
-    yield str(import_module("nbmapops").precompile())
+    yield str(nbmapops.precompile())
 
 
 # ---------------------------------------------------------------------------------- printing

@@ -24,7 +24,7 @@ def test_demo_shows_maps_matrix_error_and_one_ratio(
     assert max(map(len, lines)) <= 130
     assert "  caffeine    8  10   4   2" in lines
     assert any("key 'Xe' is not in string_vocabulary" in line for line in lines)
-    assert "500 such maps, 1,577 entries, as one matrix:" in lines
+    assert "500 such maps, 1,577 entries, as one sparse matrix:" in lines
     assert len([line for line in lines if "million entries/s" in line]) == 2
     assert re.fullmatch(r"  the same matrix, [\d.,]+ times as fast", lines[-1])
 
