@@ -9,6 +9,8 @@ batch is converted to the declared type, and the operator with the semantics ask
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -73,7 +75,7 @@ class MapInput:
         """Return what was fed as a batch with the types that the model declares."""
         if isinstance(maps, Mapping) and self._narrows:
             maps = [maps]
-        batch = self._wide_ints(maps) if self._narrows else self._read(maps)
+        batch = self._any_numbers(maps) if self._narrows else self._read(maps)
         kind, own = self.declared.value_kind, batch._entries.value_kind
         if len(batch.values) and (own == "string") != (kind == "string"):
             found = "text" if own == "string" else "numbers"
@@ -96,8 +98,8 @@ class MapInput:
             raise bad.error
         return MapBatch._of(entries)
 
-    def _wide_ints(self, maps: object) -> MapBatch:
-        """Read maps whose integers may be beyond what int64, or float64 among floats, holds."""
+    def _any_numbers(self, maps: object) -> MapBatch:
+        """Read maps with numbers that int64, or float64 among floats, may not hold."""
         if isinstance(maps, Iterator):  # can be read once only
             return self._read(self._as_floats(maps))
         if isinstance(getattr(maps, "dtype", None), np.dtype) and isinstance(maps, Iterable):
@@ -111,16 +113,16 @@ class MapInput:
 
     def _as_floats(self, maps: Iterable[object]) -> Iterator[object]:
         for number, mapping in enumerate(maps):
-            if isinstance(mapping, Mapping) and any(map(_is_wide, mapping.values())):
+            if isinstance(mapping, Mapping) and any(map(_is_rounded, mapping.values())):
                 yield {key: self._float(number, key, value) for key, value in mapping.items()}
             else:
                 yield mapping
 
     def _float(self, number: int, key: object, value: object) -> object:
-        if not _is_wide(value):
+        if not _is_rounded(value):
             return value
         try:
-            return float(cast("int", value))
+            return float(cast("int | Decimal | Fraction", value))
         except OverflowError:
             raise OverflowError(
                 f"{self._where}: map {number}: key {show(key)}: value {show(value)} is beyond all "
@@ -143,8 +145,11 @@ class MapInput:
         return None if len(refused) else found.reshape(values.shape)
 
 
-def _is_wide(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not -_EXACT <= int(value) <= _EXACT
+def _is_rounded(value: object) -> bool:
+    """Tell whether a value may be none of float64."""
+    if isinstance(value, (int, np.integer)):
+        return not -_EXACT <= int(value) <= _EXACT
+    return isinstance(value, (Decimal, Fraction))
 
 
 class FrontOperator:

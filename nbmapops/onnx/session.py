@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from nbmapops.onnx.nodes import HandleUnknown, Semantics
     from nbmapops.onnx.rows import Maps
 
-# Up to so many cells dense rows are faster than a sparse product.
+# Below so many columns, and up to so many cells, dense rows are as fast as a sparse product: 200
+# maps of 20 take 0.13 ms against 0.18 with 100 words, 0.28 against 0.24 with 1,000 (asv:
+# dicts.Model).
+WIDE = 256
 DENSE_CELLS = 1 << 16
 
 
@@ -128,8 +131,12 @@ class MapSession:
         """Open the rest of the model, and once more with products where that is worth while."""
         asked = frozenset(self.output_names)
         self._dense = Tail(parts.tail, [], self._fronts, options)
-        hidden = [front for front in parts.fronts if front.rows not in asked]
-        linear, products = with_products(parts.tail, hidden)
+        wide = [
+            front
+            for front in parts.fronts
+            if front.rows not in asked and (front.width or 0) >= WIDE
+        ]
+        linear, products = with_products(parts.tail, wide)
         self._sparse = Tail(linear, products, self._fronts, options) if products else None
 
     # ------------------------------------------------------------------------ what it is

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import threading
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -358,7 +360,7 @@ def test_no_maps_give_no_rows() -> None:
 
 
 # ----------------------------------------------------------------------- numbers
-WIDE = [
+NUMBERS = [
     {"a": 1700000000000000001, "b": 0.5},
     {"a": 2**63, "b": -(2**63) - 1},
     {"a": 2**54 + 2**30 + 1},  # rounded to float64 first, then to float32
@@ -366,16 +368,19 @@ WIDE = [
     {"a": True, "b": 2**53 + 1},
     {"b": np.int64(2**54 + 2**30 + 1)},
     {"a": 1e300, "b": -1e-300},
+    {"a": Decimal("0.1"), "b": Fraction(1, 3)},
 ]
 
 
 @pytest.mark.parametrize("form", [list, tuple, iter, "series", "one by one", "ints alone"])
-def test_integers_beyond_int64_are_narrowed_as_onnxruntime_narrows_them(form: Any) -> None:
+def test_numbers_beyond_int64_and_float64_are_narrowed_as_onnxruntime_narrows_them(
+    form: Any,
+) -> None:
     model = operator_model("DictVectorizer", "string", "float", "float", **TEXT)
     session = MapSession(model)
-    maps: list[Any] = WIDE
+    maps: list[Any] = NUMBERS
     if form == "ints alone":
-        maps = [WIDE[2], {"b": 2**54 + 2**30 + 1}]
+        maps = [NUMBERS[2], {"b": 2**54 + 2**30 + 1}]
     expected = one_by_one(model, maps)[0]
     if form == "series":
         given: Any = pytest.importorskip("pandas").Series(maps)

@@ -95,8 +95,8 @@ REGRESSORS: dict[str, tuple[Maker, list[Maker]]] = {
 # Two ways lead through a session: dense rows, and blocks with products for linear nodes.
 WAYS: dict[str, dict[str, int]] = {
     "rows": {},
-    "products": {"session.DENSE_CELLS": 0},
-    "blocks": {"session.DENSE_CELLS": 0, "tail.BLOCK_MAPS": 7},
+    "products": {"session.DENSE_CELLS": 0, "session.WIDE": 0},
+    "blocks": {"session.DENSE_CELLS": 0, "session.WIDE": 0, "tail.BLOCK_MAPS": 7},
     "blocks of rows": {"tail.BLOCK_BYTES": 8 * 30 * 9},
 }
 
