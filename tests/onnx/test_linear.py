@@ -204,6 +204,28 @@ def test_a_scaler_is_computed_bit_for_bit(value: str) -> None:
 TYPES_TO_DTYPES = {"float": np.float32, "double": np.float64}
 
 
+@pytest.mark.parametrize("kind", ["LinearClassifier", "MatMul"])
+def test_doubles_are_rounded_where_onnxruntime_rounds_them(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A LinearClassifier reads float32: 2**24 + 1 is 2**24 for it."""
+    model = linear_model(kind, value="double")
+    ones = np.zeros((WIDTH, SCORES))
+    ones[0, 0], ones[1, 0] = 1, -1
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "coefficients":
+                del attribute.floats[:]
+                attribute.floats.extend(ones.T.ravel().tolist())
+    del model.graph.initializer[:]
+    if kind == "MatMul":
+        model.graph.initializer.append(numpy_helper.from_array(ones, "W"))
+    maps = [{WORDS[0]: 2.0**24 + 1, WORDS[1]: 2.0**24}, {WORDS[0]: 3.0}]
+    expected = without_front(model).run(["y"], {"r": dense_rows(maps, "double")})[0]
+    monkeypatch.setattr("nbmapops.onnx.session.DENSE_CELLS", 0)
+    assert MapSession(model).run(["y"], {"x": maps})[0].tolist() == expected.tolist()
+
+
 def test_several_linear_nodes_share_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nbmapops.onnx.session.DENSE_CELLS", 0)
     model = linear_model("MatMul")
@@ -243,6 +265,13 @@ def changed(**changes: Any) -> Any:
         weights[3, 1] = np.inf
         del graph.initializer[:]
         graph.initializer.append(numpy_helper.from_array(weights, "W"))
+    if "two" in changes:
+        graph.node.append(h.make_node("MatMul", ["r", "W2"], ["z"]))
+        graph.output.append(tensor("z", "float"))
+        graph.initializer.append(numpy_helper.from_array(COEFFICIENTS, "W2"))
+    if "identity" in changes:
+        graph.node.append(h.make_node("Identity", ["r"], ["z"]))
+        graph.output.append(tensor("z", "float"))
     if "attribute" in changes:
         graph.node[-1].attribute.append(h.make_attribute(*changes["attribute"]))
     return model
@@ -254,6 +283,8 @@ NOT_ALONE: dict[str, dict[str, Any]] = {
     "a subgraph reads the rows": {"subgraph": True},
     "the coefficients can be fed": {"overridable": True},
     "a coefficient is infinite": {"infinite": True},
+    "one of two nodes has an infinite coefficient": {"infinite": True, "two": True},
+    "the rows are an output under another name": {"identity": True},
     "the bias has a factor": {"kind": "Gemm", "attribute": ("beta", 2.0)},
     "the product has a factor": {"kind": "Gemm", "attribute": ("alpha", 2.0)},
 }
@@ -325,9 +356,36 @@ def test_text_in_blocks_and_tensors_beside_it(monkeypatch: pytest.MonkeyPatch) -
     expected = [[f"a{number}-{number}!", f"-{number}?"] for number in range(10)]
     for threads in (1, 3):
         assert session.run(None, feeds, threads=threads)[0].tolist() == expected
+    feeds["t"] = np.array([["-"]], object)  # one row for all maps
+    expected = [[f"a{number}-!", "-?"] for number in range(10)]
+    assert session.run(None, feeds)[0].tolist() == expected
     maps[9][7] = "b"
     with pytest.raises(nbmapops.UnknownKeyError, match="map 9: key 7"):
         session.run(None, feeds)
+
+
+def test_zeros_keep_their_sign_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbmapops.onnx.tail.BLOCK_MAPS", 2)
+    vectorizer = h.make_node("DictVectorizer", ["x"], ["r"], domain=DOMAIN, string_vocabulary=WORDS)
+    nodes = [vectorizer, h.make_node("Reciprocal", ["r"], ["y"])]
+    model = model_of(nodes, [map_input("x", "string", "float")], [tensor("y", "float")])
+    (found,) = MapSession(model).run(None, {"x": [{WORDS[0]: -0.0}] * 5})
+    assert found[:, 0].tolist() == [-np.inf] * 5
+    assert (found[:, 1:] == np.inf).all()
+
+
+def test_rows_that_change_their_shape_from_block_to_block_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nbmapops.onnx.tail.BLOCK_MAPS", 4)
+    nodes = [
+        h.make_node("DictVectorizer", ["x"], ["r"], domain=DOMAIN, string_vocabulary=WORDS),
+        h.make_node("Transpose", ["r"], ["t"]),
+        h.make_node("MatMul", ["r", "t"], ["y"]),
+    ]
+    model = model_of(nodes, [map_input("x", "string", "float")], [tensor("y", "float")])
+    with pytest.raises(ValueError, match=r"output 'y' has rows of different shapes"):
+        MapSession(model).run(None, {"x": [{}] * 10})
 
 
 @pytest.mark.parametrize("kind", ["LinearClassifier", "Abs"])

@@ -227,6 +227,18 @@ def test_errors_name_the_input_and_the_map() -> None:
         session.run(None, {"x": [{1: 1}]})
 
 
+@pytest.mark.parametrize(("key", "value"), [("string", "string"), ("int64", "int64")])
+def test_types_that_onnxruntime_does_not_take_are_refused_by_its_semantics(
+    key: str, value: str
+) -> None:
+    words: list[Any] = [7] if key == "int64" else ["a"]
+    model = operator_model("DictVectorizer", key, value, value, **{f"{key}_vocabulary": words})
+    maps = [{words[0]: "p" if value == "string" else 3}]
+    with pytest.raises(TypeError, match="DictVectorizer"):
+        MapSession(model).run(None, {"x": maps})
+    assert MapSession(model, semantics="strict").run(None, {"x": maps})[0].size == 1
+
+
 def test_errors_show_plain_numbers() -> None:
     model = operator_model("DictVectorizer", "int64", "double", "double", int64_vocabulary=[5])
     refused = r"^MapSession: input 'x': map 1: key 5: value 9007199254740993 cannot become float64"
