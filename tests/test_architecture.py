@@ -44,7 +44,8 @@ COMPILED = {
     if name == "_jit" or name.endswith("walk") or name.split(".")[0] == "kernels"
 }
 OPTIONAL = {"scipy", "pandas", "pyarrow", "sklearn", "onnx", "onnxruntime", "dask", "polars"}
-ADAPTERS = {"_reading.arrowlib", "_reading.arrow", "_reading.toarrow", "sklearn", "dask"}
+ADAPTERS = {name for name in MODULES if name.startswith("_reading.arrow")}
+ADAPTERS |= {"_reading.structs", "_reading.toarrow", "sklearn", "dask"}
 ADAPTERS |= {name for name in MODULES if name.split(".")[0] == "onnx"}
 
 

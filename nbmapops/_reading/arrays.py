@@ -23,7 +23,7 @@ from nbmapops._reading.entries import (
 from nbmapops._reading.scalars import DTYPES, BadMap, exact_map, kinds_of_map
 
 if TYPE_CHECKING:
-    from nbmapops._reading.arrow import Text
+    from nbmapops._reading.arrowtext import Text
 
 
 def value_array(values: Sequence[Any], kind: str) -> Array:
@@ -99,9 +99,9 @@ def text_column(data: Any, name: str) -> Text | None:
     text = None if isinstance(data, np.ndarray) else arrow_text(data, name)
     if text is None or not len(text):  # no keys are of no kind
         return None
-    from nbmapops._reading import arrow  # pyarrow has been imported already
+    from nbmapops._reading import arrowtext  # pyarrow has been imported already
 
-    return arrow.text_of(text, name)
+    return arrowtext.text_of(text, name)
 
 
 def _flat_column(data: Any, name: str) -> Any:

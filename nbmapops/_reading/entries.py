@@ -24,7 +24,7 @@ KINDS = {"q": "int64", "l": "int64", "f": "float32", "d": "float64", "O": "strin
 
 
 class KeyColumn(Protocol):
-    """The keys of a batch. The third implementation is `nbmapops._reading.arrow.Text`."""
+    """The keys of a batch. The third implementation is `nbmapops._reading.arrowtext.Text`."""
 
     kind: ClassVar[KeyKind]
 
