@@ -320,6 +320,13 @@ def _command() -> Iterator[Row]:
     yield Row("S31", case, "<=", 2, ours, "json.loads", lines)
 
 
+def _columns() -> Iterator[Row]:
+    for keys, bound in (("int", 2.5), ("str", 3)):
+        work = works.columns(keys, 100_000, 4_000_000)
+        peers = "|".join(name for name in work.impls if name != OURS)
+        yield from versus("S32", f"columns, 4,000,000 {keys} keys", work, (peers, bound))
+
+
 def _long_table() -> Iterator[Row]:
     work = works.csr_from_rows(100_000, 250_000)
     case = f"from_rows -> csr, {work.entries:,} shuffled rows"
@@ -372,6 +379,7 @@ TARGETS: dict[str, Callable[[], Iterator[Row]]] = {
     "S29": _few_maps,
     "S30": _wide_model,
     "S31": _command,
+    "S32": _columns,
     "S33": _long_table,
     "S37": _shuffled,
     "M1": partial(_memory, "M1", "peak extra memory, arrays -> csr", "csr_memory", 1.1),

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from nbmapops._engine import run
-from nbmapops._engine.learn import learn
+from nbmapops._engine.learn import learn, learn_pruned
 from nbmapops._engine.shortcuts import FewDicts, arrays_csr
 from nbmapops._operator import Operator
 from nbmapops._options import Plan, check_fill, check_threads, is_one_of, policy_of
 from nbmapops._reading.arrays import read_arrays
 from nbmapops._reading.batch import MapBatch
 from nbmapops._reading.entries import Entries, Int64Keys, KeyColumn, TextKeys, readonly
+from nbmapops._reading.lookup import columns_of
 from nbmapops._reading.scalars import BadMap, type_name
-from nbmapops._vocabulary import Index, Vocabulary
+from nbmapops._vocabulary import Index, Vocabulary, check_pruning
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
@@ -149,6 +150,8 @@ class DictVectorizer(Operator):
         /,
         *,
         order: Order = "sorted",
+        min_maps: int = 1,
+        max_words: int | None = None,
         dtype: Any = None,
         handle_unknown: HandleUnknown | None = None,
         fill_value: float | str | Decimal | Fraction | None = None,
@@ -162,6 +165,11 @@ class DictVectorizer(Operator):
             As for a call; keys of one type.
         order : {"sorted", "first_seen"}
             Of the columns.
+        min_maps : int
+            Words that stand in fewer maps are left out.
+        max_words : int, optional
+            How many words stay at most: those that stand in most maps, of those in equally many
+            the earlier in the order asked for.
         dtype, handle_unknown, fill_value, semantics
             As for the class.
 
@@ -174,20 +182,26 @@ class DictVectorizer(Operator):
         TypeError
             Keys of two types.
         ValueError
-            Another order.
+            Another order; a `min_maps` or `max_words` below 1.
 
         Examples
         --------
         >>> DictVectorizer.from_maps([{"b": 1}, {"a": 2, "b": 3}]).vocabulary
         ('a', 'b')
+        >>> DictVectorizer.from_maps([{"b": 1}, {"a": 2, "b": 3}], min_maps=2).vocabulary
+        ('b',)
         """
         if not is_one_of(order, ("sorted", "first_seen")):
             raise ValueError(
                 f'DictVectorizer: order must be "sorted" or "first_seen", not {show(order)}'
             )
-        kind, words = learn(maps, values, offsets)
-        if order == "sorted":
-            words = np.sort(words) if isinstance(words, np.ndarray) else sorted(words)
+        limits = check_pruning(min_maps, max_words, "DictVectorizer")
+        if limits == (1, None):
+            kind, words = learn(maps, values, offsets)
+            if order == "sorted":
+                words = np.sort(words) if isinstance(words, np.ndarray) else sorted(words)
+        else:
+            kind, words = learn_pruned(maps, values, offsets, order, *limits)
         return cls(
             int64_vocabulary=words if kind == "int64" else None,
             string_vocabulary=words if kind == "string" else None,
@@ -511,6 +525,38 @@ class DictVectorizer(Operator):
         if plan.key_kind != "int64" or plan.vocabulary is None:
             raise ValueError("DictVectorizer: only an int64_vocabulary has an index for kernels")
         return plan.vocabulary.index
+
+    def columns(self, keys: Any) -> Any:
+        """Find the column of each key: the vocabulary as an encoder of ids or words.
+
+        Parameters
+        ----------
+        keys : int or str, or array_like of them of any shape
+            Arrays, nested lists, columns of pandas, polars, Arrow. ``handle_unknown`` plays no
+            part.
+
+        Returns
+        -------
+        ndarray of int64 of the same shape, or np.int64 for a single key
+            -1 for a key that is not in the vocabulary, as an integer beyond int64 never is. Of a
+            repeated word (onnxruntime semantics) the first column.
+
+        Raises
+        ------
+        TypeError
+            Keys that are not integers, or not str, as the words are.
+        ValueError
+            Missing values, nested lists of different lengths; an operator with two vocabularies.
+
+        Examples
+        --------
+        >>> DictVectorizer(int64_vocabulary=[8, 1]).columns([[8, 1], [17, 8]])
+        array([[ 0,  1],
+               [-1,  0]])
+        """
+        vocabulary = self._plan.vocabulary
+        assert vocabulary is not None
+        return columns_of(keys, vocabulary, "DictVectorizer")
 
     def __len__(self) -> int:
         return self._plan.width

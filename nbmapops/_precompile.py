@@ -116,6 +116,7 @@ def _use_array_kernels() -> None:
         keys, values = readonly(np.arange(n)[::-1].copy()), readonly(np.zeros(n, kind))
         offsets, out = readonly(np.array([0, n])), np.empty(n, kind)
         dense = np.empty((1, 200), kind)
+        kernels.group(keys, keys, values, np.array([0] * n), np.empty(n, np.int64), out)
         kernels.vectorize_dense(
             *index, keys, values, offsets, 0, 1, 0, False, True, True, dense
         )  # fmt: skip

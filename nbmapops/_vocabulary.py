@@ -27,6 +27,7 @@ __all__ = [
     "Vocabulary",
     "build_index",
     "check_pruning",
+    "counted_words",
     "map_counts",
     "pruned",
     "range_index",
@@ -350,6 +351,37 @@ def map_counts(
     first = np.ones(len(columns), bool)
     first[1:] = (columns[1:] != columns[:-1]) | (maps[1:] != maps[:-1])
     return np.bincount(columns[first & (columns >= 0)], minlength=width).astype(np.int64)
+
+
+def counted_words(
+    keys: NDArray[np.int64], words: Sequence[str] | None, offsets: NDArray[np.int64]
+) -> tuple[NDArray[np.int64] | list[str], NDArray[np.int64]]:
+    """Return the distinct keys of maps as they are first seen, and in how many maps each stands.
+
+    Parameters
+    ----------
+    keys : int64 array, shape (nnz,)
+        The keys, or the codes of text keys.
+    words : sequence of str, optional
+        What the codes mean; words may repeat, and need not be used.
+    offsets : int64 array, shape (B + 1,)
+        Map ``i`` is the entries ``offsets[i]:offsets[i + 1]``.
+
+    Returns
+    -------
+    words : int64 array or list of str, shape (V,)
+    counts : int64 array, shape (V,)
+    """
+    if words is not None:
+        number: dict[str, int] = {}
+        keys = np.array([number.setdefault(word, len(number)) for word in words], np.int64)[keys]
+    ascending, first, columns = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    counts = map_counts(columns, offsets, len(ascending))[order]
+    if words is None:
+        return ascending[order], counts
+    names = list(number)
+    return [names[place] for place in ascending[order].tolist()], counts
 
 
 def pruned(counts: NDArray[np.int64], min_maps: int, max_words: int | None) -> NDArray[np.int64]:

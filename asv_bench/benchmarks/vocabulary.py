@@ -20,6 +20,20 @@ class Index:
         self.run()
 
 
+class Columns:
+    """S32: the column of each key."""
+
+    entries = 4_000_000
+    params: ClassVar = [[works.OURS, "pandas", "pyarrow"], ["int", "str"]]
+    param_names: ClassVar = ["impl", "keys"]
+
+    def setup(self, impl: str, keys: str) -> None:
+        self.run = works.prepared(works.columns(keys, 100_000, self.entries), impl)
+
+    def time_columns(self, impl: str, keys: str) -> None:
+        self.run()
+
+
 class IndexMemory:
     """M3: peak memory of building the index."""
 

@@ -430,6 +430,45 @@ def build_index(width: int) -> Work:
     return Work(width, {OURS: ours, "pandas": pandas}, view)
 
 
+def columns(keys: str, width: int, entries: int) -> Work:
+    """Find the column of each key, "int" or "str"; no operator, no values."""
+    rng = np.random.default_rng(width)
+    numbers = rng.permutation(workloads.random_words(width, rng))
+    words = numbers if keys == "int" else [f"word{number}" for number in numbers.tolist()]
+    picks = rng.integers(0, width, entries)
+    # Each text is an object of its own, as a file or a database gives them.
+    given = numbers[picks] if keys == "int" else np.array(
+        [f"word{number}" for number in numbers[picks].tolist()], object
+    )  # fmt: skip
+
+    def ours() -> Run:
+        from nbmapops import DictVectorizer
+
+        op = DictVectorizer(**{f"{'int64' if keys == 'int' else 'string'}_vocabulary": words})
+        return lambda: op.columns(given)
+
+    def pandas() -> Run:
+        import pandas as pd
+
+        index = pd.Index(np.array(words, None if keys == "int" else object))
+        return lambda: index.get_indexer(given)
+
+    def pyarrow() -> Run:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        value_set = pa.array(words)
+        return lambda: pc.index_in(pa.array(given), value_set=value_set).to_numpy()
+
+    def numpy() -> Run:
+        order = np.argsort(words)
+        ascending = np.array(words)[order]
+        return lambda: order[np.searchsorted(ascending, given)]
+
+    impls = {OURS: ours, "pandas": pandas, "pyarrow": pyarrow}
+    return Work(entries, impls | ({"numpy": numpy} if keys == "int" else {}))
+
+
 def learn_arrays(width: int, maps: int) -> Work:
     """Learn a sorted vocabulary from arrays (scikit-learn: from dicts)."""
     arrays = workloads.batch(width, maps)

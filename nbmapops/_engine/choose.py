@@ -26,7 +26,17 @@ from nbmapops._load import load_kernels
 __all__ = ["Part", "compiled", "is_loaded", "plain_cost"]
 
 Part = Literal[
-    "dense", "csr", "order", "lookup", "distinct", "sums", "int64 dicts", "text dicts", "one dict"
+    "dense",
+    "csr",
+    "order",
+    "lookup",
+    "distinct",
+    "sums",
+    "rows",
+    "texts",
+    "int64 dicts",
+    "text dicts",
+    "one dict",
 ]
 # What the plain engine takes, in seconds (asv: startup.Plain).
 ENTRY, MAP = 1.2e-6, 3e-6
@@ -53,6 +63,8 @@ _KERNELS: dict[Part, _Kernel] = {
     "lookup": _Kernel("nbmapops.kernels", "lookup", 0.8),
     "distinct": _Kernel("nbmapops.kernels", "distinct", 0.5),
     "sums": _Kernel("nbmapops.kernels", "sum_rows", 1.5),
+    "rows": _Kernel("nbmapops.kernels", "group", 0.5),
+    "texts": _Kernel("nbmapops._reading.textwalk", "_find", 1.5),
     "int64 dicts": _Kernel("nbmapops._reading.dictwalk", "_walk_int64", 1.5),
     "text dicts": _Kernel("nbmapops._reading.dictwalk", "_walk_string", 2.0),
     "one dict": _Kernel("nbmapops._reading.dictwalk", "_fill", 1.0),

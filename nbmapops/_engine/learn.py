@@ -13,6 +13,7 @@ from nbmapops._reading.entries import Int64Keys, int_array, readonly
 from nbmapops._reading.inputs import read_input
 from nbmapops._reading.mappings import MapReader
 from nbmapops._reading.scalars import BadMap
+from nbmapops._vocabulary import counted_words, pruned
 
 if TYPE_CHECKING:
     from nbmapops._constants import Array
@@ -49,6 +50,32 @@ def _learn_blocks(reader: MapReader) -> tuple[str, Array | list[str]]:
     if reader.key_kind == "string":
         return "string", list(reader.words)
     return "int64", distinct(np.concatenate([seen, *waiting]))
+
+
+def learn_pruned(
+    maps: Any, values: Any, offsets: Any, order: str, min_maps: int, max_words: int | None
+) -> tuple[str, Array | list[str]]:
+    """Return the kind of the keys, and those of enough maps in the order asked for."""
+    given = read_input("DictVectorizer", maps, values, offsets, None, ("distinct",))
+    entries, bad = given.read_all()
+    if bad is not None:
+        raise bad.error
+    keys = entries.keys
+    words: Array | list[str]
+    if isinstance(keys, Int64Keys):
+        words, counts = counted_words(keys.array, None, entries.offsets)
+    else:
+        codes, texts = cast("tuple[Array, tuple[str, ...]]", keys.encode())
+        words, counts = counted_words(codes, texts, entries.offsets)
+    places = np.arange(len(words))
+    if order == "sorted":
+        text = not isinstance(words, np.ndarray)
+        ascending = sorted(range(len(words)), key=words.__getitem__) if text else np.argsort(words)
+        places = np.asarray(ascending, np.int64)
+    places = places[pruned(counts[places], min_maps, max_words)]
+    if isinstance(words, np.ndarray):
+        return keys.kind, words[places]
+    return keys.kind, [words[place] for place in places.tolist()]
 
 
 def distinct(keys: Array) -> Array:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nbmapops._constants import INT64_MAX, INT64_MIN
+from nbmapops._engine import choose
+from nbmapops._load import load_kernels
 from nbmapops._reading.arrays import column, text_column, typed
 from nbmapops._reading.columns import is_column, plain_column, refuse_missing
 from nbmapops._reading.entries import readonly
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from nbmapops._constants import Array
     from nbmapops._vocabulary import Vocabulary
 
-# From here on the compiled lookup is worth its import (400 ms) or, loaded, a call and its index.
-_COMPILED, _LOADED = 1 << 22, 1 << 12
+# What a key takes in plain Python, as a share of an entry there: a dict, a binary search.
+_SHARE = 3
 
 
 def columns_of(keys: object, vocabulary: Vocabulary, operator: str) -> Any:
@@ -85,7 +86,7 @@ def _found(flat: Any, vocabulary: Vocabulary, operator: str) -> Array:
         ready = typed(flat, "keys", operator)
         if isinstance(ready, np.ndarray):
             return _find(readonly(ready), vocabulary)
-    elif isinstance(flat, np.ndarray) and flat.dtype == object and _compiles(len(flat)):
+    elif isinstance(flat, np.ndarray) and flat.dtype == object:
         found = _walked(flat, vocabulary)
         if found is not None:
             return found
@@ -114,26 +115,20 @@ def _by_scalars(scalars: list[Any], vocabulary: Vocabulary, operator: str) -> Ar
 
 
 def _find_text(keys: list[str], vocabulary: Vocabulary) -> Array:
-    if _compiles(len(keys)):
-        objects = np.empty(len(keys), object)
-        objects[:] = keys
-        found = _walked(objects, vocabulary)
-        if found is not None:
-            return found
+    objects = np.empty(len(keys), object)
+    objects[:] = keys
+    found = _walked(objects, vocabulary)
+    if found is not None:
+        return found
     return np.fromiter(map(vocabulary.columns.get, keys, repeat(-1)), np.int64, len(keys))
-
-
-def _compiles(keys: int) -> bool:
-    """Tell whether the compiled lookup finds so many keys sooner."""
-    return keys >= (_LOADED if "nbmapops.kernels" in sys.modules else _COMPILED)
 
 
 def _walked(keys: Array, vocabulary: Vocabulary) -> Array | None:
     """Return the column of each text of an object array, None where plain Python must look."""
-    try:
-        from nbmapops._reading import textwalk
-    except ImportError:  # the kernels refuse to run in a subinterpreter
+    if not choose.compiled(len(keys) // _SHARE, 0, "texts"):
         return None
+    from nbmapops._reading import textwalk
+
     if not textwalk.available():
         return None
     if vocabulary.text_index is None:
@@ -143,12 +138,9 @@ def _walked(keys: Array, vocabulary: Vocabulary) -> Array | None:
 
 
 def _find(keys: Array, vocabulary: Vocabulary) -> Array:
-    """Return the column of each int64 key: compiled where that is sooner."""
-    if _compiles(len(keys)):
-        try:
-            from nbmapops import kernels
-        except ImportError:  # they refuse to run in a subinterpreter
-            return vocabulary.find(keys)
+    """Return the column of each int64 key."""
+    if choose.compiled(len(keys) // _SHARE, 0, "lookup"):
+        kernels = load_kernels()
         columns = np.empty(len(keys), np.int64)
         if kernels.lookup(*vocabulary.index, keys, columns) == kernels.OK:
             return columns

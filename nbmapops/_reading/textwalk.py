@@ -20,11 +20,12 @@ from nbmapops._jit import kernel
 from nbmapops._reading.dictwalk import (
     _c_function,
     _clear_error,
+    _digit_at,
     _helper,
-    _notes,
     _prefetch,
     _reader,
     _set_word,
+    _stack,
     _word_at,
     available,
 )
@@ -41,6 +42,7 @@ _BLOCK = 16  # keys whose memory is asked for before the first of them is compar
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _TYPE_AT = 8
 
+_notes = _stack(2 * _BLOCK, zeros=False)
 _utf8 = _c_function("PyUnicode_AsUTF8AndSize", types.intp, types.intp, types.intp)
 _byte_at = _reader(types.uint8, ir.IntType(8))
 
@@ -57,35 +59,49 @@ class TextIndex(NamedTuple):
 
 
 @_helper
+def _rest(address: Any, size: Any) -> Any:
+    """Return the last bytes of a text, up to 8, as a number; no byte beside it is read."""
+    if size >= 8:
+        return np.uint64(_word_at(address + size - 8))
+    if size >= 4:
+        last = np.uint64(_digit_at(address + size - 4))
+        return np.uint64(_digit_at(address)) | last << np.uint64(32)
+    if size == 0:
+        return np.uint64(0)
+    middle = np.uint64(_byte_at(address + (size >> 1))) << np.uint64(8)
+    return (
+        np.uint64(_byte_at(address))
+        | middle
+        | (np.uint64(_byte_at(address + size - 1)) << np.uint64(16))
+    )
+
+
+@_helper
+def _mixed(mixed: Any, part: Any) -> Any:
+    mixed = (mixed ^ part) * _FACTOR
+    return mixed ^ mixed >> np.uint64(32)
+
+
+@_helper
 def _hash(address: Any, size: Any, seed: Any) -> Any:
-    """Hash of bytes; no byte beside them is read."""
     mixed = seed ^ np.uint64(size)
-    place = 0
-    while place + 8 <= size:
-        mixed = (mixed ^ np.uint64(_word_at(address + place))) * _FACTOR
-        mixed ^= mixed >> np.uint64(32)
+    end = address + size - 8
+    place = address
+    while place < end:
+        mixed = _mixed(mixed, np.uint64(_word_at(place)))
         place += 8
-    rest = np.uint64(0)
-    while place < size:
-        rest = rest << np.uint64(8) | np.uint64(_byte_at(address + place))
-        place += 1
-    mixed = (mixed ^ rest) * _FACTOR
-    mixed ^= mixed >> np.uint64(29)
-    return mixed * np.uint64(0xBF58476D1CE4E5B9)
+    return _mixed(mixed, _rest(address, size)) * np.uint64(0xBF58476D1CE4E5B9)
 
 
 @_helper
 def _equal(one: Any, other: Any, size: Any) -> Any:
-    place = 0
-    while place + 8 <= size:
-        if _word_at(one + place) != _word_at(other + place):
+    end = one + size - 8
+    shift = other - one
+    while one < end:
+        if _word_at(one) != _word_at(one + shift):
             return False
-        place += 8
-    while place < size:
-        if _byte_at(one + place) != _byte_at(other + place):
-            return False
-        place += 1
-    return True
+        one += 8
+    return _rest(end + 8 - size, size) == _rest(end + 8 - size + shift, size)
 
 
 @_helper

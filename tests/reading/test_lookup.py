@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbmapops._reading import lookup
+from nbmapops._limits import limits
 from nbmapops._reading.lookup import columns_of
 from nbmapops._vocabulary import Vocabulary
 
@@ -27,12 +26,10 @@ def found(keys: Any, vocabulary: Vocabulary = NUMBERS) -> Any:
     return result.tolist()
 
 
-@pytest.fixture(params=["search", "compiled"], autouse=True)
+@pytest.fixture(params=["plain", "compiled"], autouse=True)
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Either way to find keys, however few."""
-    way = sys.maxsize if request.param == "search" else 0
-    monkeypatch.setattr(lookup, "_LOADED", way)
-    monkeypatch.setattr(lookup, "_COMPILED", way)
+    monkeypatch.setattr(limits, "engine", request.param)
 
 
 def test_columns_have_the_shape_of_the_keys() -> None:

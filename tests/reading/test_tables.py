@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbmapops import DictVectorizer, DuplicateKeyError, MapBatch
-from nbmapops._reading import tables
+from nbmapops._limits import limits
 
 from ..reference import INT64_MAX, INT64_MIN
 
@@ -35,11 +33,10 @@ def pairs(batch: MapBatch) -> list[Any]:
     return [list(zip(keys[a:b], values[a:b], strict=True)) for a, b in pairwise(ends)]
 
 
-@pytest.fixture(params=["NumPy", "compiled"])
+@pytest.fixture(params=["plain", "compiled"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Either way to group entries, however few."""
-    importlib.import_module("nbmapops.kernels")
-    monkeypatch.setattr(tables, "_LOADED", 0 if request.param == "compiled" else sys.maxsize)
+    monkeypatch.setattr(limits, "engine", request.param)
     return str(request.param)
 
 
@@ -158,7 +155,7 @@ def test_an_empty_long_table() -> None:
 def test_rows_that_change_while_they_are_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
     from nbmapops import kernels
 
-    monkeypatch.setattr(tables, "_LOADED", 0)
+    monkeypatch.setattr(limits, "engine", "compiled")
     true = kernels.group
     for changed in ([1, 1], [5, 0], [-1, 0]):
 

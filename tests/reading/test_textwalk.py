@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbmapops._reading import lookup, textwalk
+from nbmapops._limits import limits
+from nbmapops._reading import textwalk
 from nbmapops._reading.lookup import columns_of
 from nbmapops._vocabulary import Vocabulary
 
@@ -90,7 +91,7 @@ def test_keys_that_the_walk_does_not_take_are_found_by_plain_python(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     vocabulary = Vocabulary.from_words(["b", "a", "\ud800"], "string")
-    monkeypatch.setattr(lookup, "_LOADED", 0)
+    monkeypatch.setattr(limits, "engine", "compiled")
     keys = np.array([["a", np.str_("b")], ["\ud800", "z"]], object)
     assert columns_of(keys, vocabulary, "Operator").tolist() == [[1, 0], [2, -1]]
     assert columns_of(keys.tolist(), vocabulary, "Operator").tolist() == [[1, 0], [2, -1]]
