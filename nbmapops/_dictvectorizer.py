@@ -393,6 +393,11 @@ class DictVectorizer(Operator):
         plan = self._plan
         if isinstance(matrix, np.ma.MaskedArray):
             raise TypeError("DictVectorizer: the matrix is a masked array; pass .filled()")
+        if hasattr(matrix, "columns"):  # their arrays turn missing cells into NaN, ints into floats
+            raise TypeError(
+                f"DictVectorizer: the matrix must be an array, not {type(matrix).__name__}; pass "
+                ".to_numpy()"
+            )
         if hasattr(matrix, "tocsr"):
             columns, data, offsets = self._stored(matrix)
         else:

@@ -378,3 +378,13 @@ def test_what_stands_for_a_missing_value() -> None:
     pd = pytest.importorskip("pandas")
     assert all(map(is_missing, (None, pd.NA, pd.NaT, np.ma.masked)))
     assert not any(map(is_missing, (0, "", float("nan"), np.nan, [], np.array(None), type(None))))
+
+
+def test_a_table_is_not_a_matrix() -> None:
+    pd = pytest.importorskip("pandas")
+    pl = pytest.importorskip("polars")
+    pa = pytest.importorskip("pyarrow")
+    cells: dict[str, list[Any]] = {"a": [BIG, None], "b": [1, 2]}
+    for table in (pd.DataFrame(cells, dtype="Int64"), pl.DataFrame(cells), pa.table(cells)):
+        with pytest.raises(TypeError, match=r"must be an array, not (DataFrame|Table); pass .to_n"):
+            BY_INT.inverse(table)
