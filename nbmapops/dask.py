@@ -279,7 +279,8 @@ def _block(part: _Partition, convert: Callable[[_Partition], _Rows], length: int
     if rows.shape[0] != length and hasattr(part, "__next__"):
         raise ValueError(
             f"nbmapops.dask: the partition is an iterator that gave {rows.shape[0]} maps, but "
-            f"lengths says {length}; what is computed together reads it once: persist the bag first"
+            f"lengths says {length}; arrays that are computed together read it once: pass "
+            "maps.map_partitions(nbmapops.MapBatch.from_dicts)"
         )
     if rows.shape[0] != length:
         raise ValueError(

@@ -27,6 +27,7 @@ from scipy import sparse
 import nbmapops.dask
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 bags: Any = dask.bag  # whose functions have no annotations
@@ -151,14 +152,35 @@ def test_lazy_partitions_are_counted_and_read() -> None:
         assert rows.compute().toarray().ravel().tolist() == [1, 2, 3, 5, 6, 7]
 
 
+def test_an_iterator_that_refills_one_dict_is_read_map_by_map() -> None:
+    def refill(numbers: Any) -> Iterator[dict[int, float]]:
+        one: dict[int, float] = {}
+        for number in numbers:
+            one.clear()
+            one[number] = number + 1.0
+            yield one
+
+    maps = bags.from_sequence([0, 1, 2, 2, 0], npartitions=2).map_partitions(refill)
+    operator = nbmapops.dask.from_maps(maps, dtype="double")
+    assert operator.vocabulary.tolist() == [0, 1, 2]
+    expected = operator([{0: 1.0}, {1: 2.0}, {2: 3.0}, {2: 3.0}, {0: 1.0}])
+    for convert in (nbmapops.dask.dense, nbmapops.dask.csr):
+        rows = convert(operator, maps).compute()
+        assert getattr(rows, "toarray", lambda rows=rows: rows)().tolist() == expected.tolist()
+
+
 def test_an_iterator_that_is_read_twice_is_named() -> None:
     maps = bags.from_sequence([0, 1], npartitions=1).map_partitions(
         lambda part: ({number: 1.0} for number in part)
     )
     operator = DictVectorizer(int64_vocabulary=[0, 1], dtype="double")
     twice = [convert(operator, maps) for convert in (nbmapops.dask.dense, nbmapops.dask.csr)]
-    with pytest.raises(ValueError, match=r"iterator that gave 0 maps.* persist the bag"):
+    with pytest.raises(ValueError, match=r"iterator that gave 0 maps.*MapBatch\.from_dicts\)"):
         compute(*twice, scheduler="sync")
+    maps = maps.map_partitions(MapBatch.from_dicts)
+    twice = [convert(operator, maps) for convert in (nbmapops.dask.dense, nbmapops.dask.csr)]
+    dense, csr = compute(*twice, scheduler="sync")
+    assert dense.tolist() == csr.toarray().tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 def test_partitions_in_every_form() -> None:
