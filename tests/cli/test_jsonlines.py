@@ -326,6 +326,16 @@ def test_an_unknown_key_comes_before_what_later_lines_show(
     assert message.startswith("maps.jsonl:2: key 'x' is not in string_vocabulary")
 
 
+def test_an_unknown_key_comes_before_an_inexact_integer_after_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("words.json", '["a"]')
+    write("maps.jsonl", '{"a": 0.5}' + 40 * " ", {"x": 1}, {"a": 2**53 + 1})
+    monkeypatch.setattr(jsonlines, "_CHUNK_BYTES", 30)  # the first line, then both others
+    message = fails(capsys, "maps.jsonl", "--vocabulary", "words.json")
+    assert message.startswith("maps.jsonl:2: key 'x' is not in string_vocabulary")
+
+
 def test_the_first_bad_line_is_named_wherever_chunks_end(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
