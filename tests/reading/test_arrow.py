@@ -645,6 +645,22 @@ def test_large_keys_are_left_out_where_asked(value_type: Any) -> None:
         raise read_maps(column, skip_large=True)[1].error
 
 
+def test_large_keys_are_unknown_keys() -> None:
+    big = INT64_MAX + 1
+    column = column_of([[(big, 2.0), (1, 3.0)], [(big, 4.0)]], pa.uint64())
+    columns = [column, pa.chunked_array([column])]
+    if importlib.util.find_spec("polars"):
+        columns.append(importlib.import_module("polars").from_arrow(column))
+    ignore = DictVectorizer(int64_vocabulary=[1], handle_unknown="ignore")
+    for each in columns:
+        assert ignore(each).tolist() == ignore.csr(each).toarray().tolist() == [[3.0], [0.0]]
+        for call in (DictVectorizer(int64_vocabulary=[1]), DictVectorizer.from_maps):
+            with pytest.raises(
+                OverflowError, match=rf"map 0: key {big} does not fit in int64; .*text"
+            ):
+                call(each)
+
+
 def test_the_first_bad_map_wins_whatever_is_wrong_with_it() -> None:
     big = INT64_MAX + 1
     null_value: Map = [(1, None)]
