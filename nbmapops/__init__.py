@@ -10,6 +10,7 @@ The map of the package, in reading order; a module imports only modules above it
 ``_limits``             sizes at which work is cut, and the engine that tests may force
 ``_load``               how the kernels are imported, whatever breaks in
 ``_jit``                how functions are compiled and cached
+``kernels.arguments``   compiled: which dtypes the public kernels take
 ``kernels.index``       compiled: the index of a vocabulary, built and looked up
 ``kernels.order``       compiled: entries in order by rank, bitmap or radix
 ``kernels.rows``        compiled: dense and CSR rows, values by ascending key

@@ -111,6 +111,14 @@ def _use_array_kernels() -> None:
     header = np.array([kernels.FORMAT, kernels.RANGE, 200, 0, 0, 0, 0, 0])
     index = [readonly(each) for each in (header, *none)]
     kernels.lookup(*index, words, np.empty(3, np.int64))
+    kernels.find(*index, 0)
+    number: Any
+    for number in (np.int64, np.float32, np.float64):
+        ends = np.empty(2, np.int64)
+        kernels.sum_rows(
+            words, readonly(np.zeros(3, number)), offsets, 1, np.empty(3, np.int64),
+            np.empty(3, number), ends,
+        )  # fmt: skip
     # A row that is ordered by counting, and one that is too long for that.
     for n, kind in product((3, 100), (np.int32, np.int64)):
         keys, values = readonly(np.arange(n)[::-1].copy()), readonly(np.zeros(n, kind))

@@ -161,8 +161,10 @@ def test_public_names_are_pinned() -> None:
         "OTHER_FORMAT",
         "RANGE",
         "TABLE",
+        "find",
         "lookup",
         "order_dense",
+        "sum_rows",
         "vectorize_csr",
         "vectorize_dense",
     ]

@@ -1,4 +1,23 @@
-"""Compiled: the index of a vocabulary is built and looked up."""
+"""Compiled: the index of a vocabulary, built and looked up.
+
+Words that are neither consecutive nor close get a perfect hash with pilots, in the manner of
+PTHash (Pibiri and Trani: "PTHash: Revisiting FCH Minimal Perfect Hashing", SIGIR 2021): words are
+hashed into buckets, and for each bucket, the largest first, the smallest pilot number is searched
+that sends its words to free slots. Unlike there it need not be minimal, and slots hold the words.
+A look-up is two loads and one comparison, with no branch that is hard to guess.
+
+Measured against open addressing with linear probing (ns a key, known keys at random):
+
+==================  ========  ===========  =============  ================
+words               1,000     100,000      1,000,000      bytes a word
+==================  ========  ===========  =============  ================
+perfect hash        4.5       9.0          47             20.5
+open addressing     9.6       15.7         31             33 to 52
+==================  ========  ===========  =============  ================
+
+Keys that are not words cost the perfect hash no more than words, and open addressing always more
+(asv: dictvectorizer.Csr).
+"""
 
 from __future__ import annotations
 
@@ -8,8 +27,9 @@ import numpy as np
 
 from nbmapops._constants import FORMAT, HASH, RANGE, TABLE, Array, Integer
 from nbmapops._jit import inlined, kernel
+from nbmapops.kernels.arguments import typed
 
-__all__ = ["build_hash", "find_columns", "hash_key", "lookup", "read_header", "zeros64"]
+__all__ = ["build_hash", "find", "find_columns", "hash_key", "lookup", "read_header", "zeros64"]
 
 OK, OTHER_FORMAT, NO_FIT, MISMATCH = -1, -2, -3, -4
 
@@ -253,6 +273,9 @@ def find_columns(
     return bool(least >= 0)
 
 
+_typed_lookup = typed("lookup", "header", "pilots", "slots", "table", "keys", "columns")
+
+
 @kernel
 def lookup(
     header: Array, pilots: Array, slots: Array, table: Array, keys: Array, columns: Array
@@ -273,6 +296,7 @@ def lookup(
     int
         -1, or a negative status (`OTHER_FORMAT`, `MISMATCH`).
     """
+    _typed_lookup((header, pilots, slots, table, keys, columns))
     head = read_header(header, pilots, slots, table)
     if head[0] != OK:
         return head[0]
@@ -280,3 +304,48 @@ def lookup(
         return MISMATCH
     find_columns(head, pilots, slots, table, keys, 0, keys.size, columns)
     return OK
+
+
+_typed_find = typed("find", "header", "pilots", "slots", "table", "key")
+
+
+@kernel
+def find(header: Array, pilots: Array, slots: Array, table: Array, key: Integer) -> Integer:
+    """Find the column of one key, in a loop of one's own; `lookup` is faster for many.
+
+    Parameters
+    ----------
+    header, pilots, slots, table : arrays
+        The index of a vocabulary (see the module's description).
+    key : int64 or int32
+        The key.
+
+    Returns
+    -------
+    int
+        Its column; -1 for a key that is not a word; or `OTHER_FORMAT` or `MISMATCH`.
+
+    Examples
+    --------
+    >>> import nbmapops
+    >>> from nbmapops import kernels
+    >>> index = nbmapops.DictVectorizer(int64_vocabulary=[10, 30, 20]).index
+    >>> kernels.find(*index, 20), kernels.find(*index, 21)
+    (2, -1)
+    """
+    _typed_find((header, pilots, slots, table, key))
+    head = read_header(header, pilots, slots, table)
+    if head[0] != OK:
+        return head[0]
+    kind, place = head[1], np.uint64(np.int64(key)) - np.uint64(head[3])
+    column = np.int64(-1)
+    if kind == RANGE:
+        column = np.int64(place)
+    elif kind == TABLE:
+        column = np.int64(table[place]) if place < np.uint64(table.size) else column
+    else:
+        h = hash_key(np.int64(key), np.uint64(head[6]))
+        pilot = pilots[h >> (_U64 - np.uint64(head[5]))]
+        s = _slot(h, pilot, np.uint64(head[4])) << _U1
+        column = slots[s + _U1] if slots[s] == key else column
+    return column if np.uint64(column) < np.uint64(head[2]) else np.int64(-1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbmapops._jit import called_compiled, inlined, kernel
+from nbmapops.kernels.arguments import typed
 from nbmapops.kernels.index import MISMATCH, OK, find_columns, read_header, zeros64
 from nbmapops.kernels.order import RANKED, ascends, rank, write_ordered
 
@@ -86,6 +87,11 @@ def _write_rows(
     return maps
 
 
+_typed_vectorize_dense = typed(
+    "vectorize_dense", "header", "pilots", "slots", "table", "keys", "values", "offsets", "out"
+)
+
+
 @kernel
 def vectorize_dense(
     header: Array, pilots: Array, slots: Array, table: Array,
@@ -122,6 +128,7 @@ def vectorize_dense(
     int
         -1, the first bad map, or a negative status (`OTHER_FORMAT`, `MISMATCH`).
     """
+    _typed_vectorize_dense((header, pilots, slots, table, keys, values, offsets, out))
     head = read_header(header, pilots, slots, table)
     if head[0] != OK:
         return head[0]
@@ -211,6 +218,21 @@ def _emit_rows(
     return maps, base, False
 
 
+_typed_csr_rows = typed(
+    "vectorize_csr",
+    "header",
+    "pilots",
+    "slots",
+    "table",
+    "keys",
+    "values",
+    "offsets",
+    "indptr",
+    "indices",
+    "data",
+)
+
+
 @kernel
 def csr_rows(
     header: Array, pilots: Array, slots: Array, table: Array,
@@ -223,6 +245,7 @@ def csr_rows(
     That takes two thirds of the time to compile, and most batches have no such row. Returns the
     status, where the last written row ends, and the row that must be ordered.
     """
+    _typed_csr_rows((header, pilots, slots, table, keys, values, offsets, indptr, indices, data))
     head = read_header(header, pilots, slots, table)
     if head[0] != OK:
         return head[0], base, start
@@ -342,6 +365,9 @@ def _vectorize_csr(
 # CastMap: values by ascending key
 
 
+_typed_ordered_rows = typed("order_dense", "keys", "values", "offsets", "out_offsets", "out")
+
+
 @kernel
 def ordered_rows(
     keys: Array, values: Array, offsets: Array, start: Integer, stop: Integer, first_wins: bool,
@@ -351,6 +377,7 @@ def ordered_rows(
 
     Returns the status, where the last written map ends, and the map that must be ordered.
     """
+    _typed_ordered_rows((keys, values, offsets, out_offsets, out))
     if start < 0 or stop > offsets.size - 1 or stop > out_offsets.size - 1:
         return MISMATCH, base, start
     if base < 0 or base > out.size:

@@ -1045,6 +1045,11 @@ def test_each_kernel_is_compiled_once_for_a_dtype() -> None:
         keys, values, offsets = batch(words, lengths)
         moved = readonly(values.view(np.int64))
         kernels.lookup(*index, keys, np.empty(len(keys), np.int64))
+        kernels.find(*index, maps)
+        kernels.sum_rows(
+            keys, moved, offsets, 1, np.empty(len(keys), np.int64), np.empty(len(keys), np.int64),
+            np.empty(len(offsets), np.int64),
+        )  # fmt: skip
         kernels.vectorize_dense(
             *index, keys, moved, offsets, 0, maps, 0, flag, flag, flag,
             np.zeros((len(lengths), 100), np.int64),
