@@ -13,7 +13,7 @@ from numba.np.numpy_support import as_dtype
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["typed"]
+__all__ = ["dtype_check"]
 
 # The table of the package's docstring. A name stands for the dtype of the array of that name.
 _TAKEN: dict[str, tuple[str, ...]] = {
@@ -66,7 +66,7 @@ def _dtype_of(kind: Any) -> np.dtype[Any] | None:
         return None
 
 
-def typed(kernel: str, *names: str) -> Callable[..., None]:
+def dtype_check(kernel: str, *names: str) -> Callable[..., None]:
     """Return what a kernel calls first, with a tuple of its arrays; it costs nothing at run time.
 
     Parameters

@@ -9,7 +9,7 @@ from numba import types
 from numba.extending import overload
 
 from nbmapops._jit import inlined, kernel
-from nbmapops.kernels.arguments import typed
+from nbmapops.kernels.arguments import dtype_check
 from nbmapops.kernels.index import MISMATCH, OK, hash_key
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _table_bits(bits: int, n: Integer) -> int:
     return bits
 
 
-_typed_sum_rows = typed("sum_rows", "keys", "values", "offsets", "kept", "sums", "ends")
+_check_sum_rows = dtype_check("sum_rows", "keys", "values", "offsets", "kept", "sums", "ends")
 
 
 @kernel
@@ -146,7 +146,7 @@ def sum_rows(
     end : int
         The number of entries written.
     """
-    _typed_sum_rows((keys, values, offsets, kept, sums, ends))
+    _check_sum_rows((keys, values, offsets, kept, sums, ends))
     n = min(keys.size, values.size)
     if offsets.size < 1 or ends.size < offsets.size or min(kept.size, sums.size) < n:
         return MISMATCH, np.int64(0)

@@ -27,7 +27,7 @@ import numpy as np
 
 from nbmapops._constants import FORMAT, HASH, RANGE, TABLE, Array, Integer
 from nbmapops._jit import inlined, kernel
-from nbmapops.kernels.arguments import typed
+from nbmapops.kernels.arguments import dtype_check
 
 __all__ = ["build_hash", "find", "find_columns", "hash_key", "lookup", "read_header", "zeros64"]
 
@@ -273,7 +273,7 @@ def find_columns(
     return bool(least >= 0)
 
 
-_typed_lookup = typed("lookup", "header", "pilots", "slots", "table", "keys", "columns")
+_check_lookup = dtype_check("lookup", "header", "pilots", "slots", "table", "keys", "columns")
 
 
 @kernel
@@ -296,7 +296,7 @@ def lookup(
     int
         -1, or a negative status (`OTHER_FORMAT`, `MISMATCH`).
     """
-    _typed_lookup((header, pilots, slots, table, keys, columns))
+    _check_lookup((header, pilots, slots, table, keys, columns))
     head = read_header(header, pilots, slots, table)
     if head[0] != OK:
         return head[0]
@@ -306,7 +306,7 @@ def lookup(
     return OK
 
 
-_typed_find = typed("find", "header", "pilots", "slots", "table", "key")
+_check_find = dtype_check("find", "header", "pilots", "slots", "table", "key")
 
 
 @kernel
@@ -333,7 +333,7 @@ def find(header: Array, pilots: Array, slots: Array, table: Array, key: Integer)
     >>> kernels.find(*index, 20), kernels.find(*index, 21)
     (2, -1)
     """
-    _typed_find((header, pilots, slots, table, key))
+    _check_find((header, pilots, slots, table, key))
     head = read_header(header, pilots, slots, table)
     if head[0] != OK:
         return head[0]

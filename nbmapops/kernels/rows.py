@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbmapops._jit import called_compiled, inlined, kernel
-from nbmapops.kernels.arguments import typed
+from nbmapops.kernels.arguments import dtype_check
 from nbmapops.kernels.index import MISMATCH, OK, find_columns, read_header, zeros64
 from nbmapops.kernels.order import RANKED, ascends, rank, write_ordered
 
@@ -87,7 +87,7 @@ def _write_rows(
     return maps
 
 
-_typed_vectorize_dense = typed(
+_check_vectorize_dense = dtype_check(
     "vectorize_dense", "header", "pilots", "slots", "table", "keys", "values", "offsets", "out"
 )
 
@@ -128,7 +128,7 @@ def vectorize_dense(
     int
         -1, the first bad map, or a negative status (`OTHER_FORMAT`, `MISMATCH`).
     """
-    _typed_vectorize_dense((header, pilots, slots, table, keys, values, offsets, out))
+    _check_vectorize_dense((header, pilots, slots, table, keys, values, offsets, out))
     head = read_header(header, pilots, slots, table)
     if head[0] != OK:
         return head[0]
@@ -218,7 +218,7 @@ def _emit_rows(
     return maps, base, False
 
 
-_typed_csr_rows = typed(
+_check_csr_rows = dtype_check(
     "vectorize_csr",
     "header",
     "pilots",
@@ -245,7 +245,7 @@ def csr_rows(
     That takes two thirds of the time to compile, and most batches have no such row. Returns the
     status, where the last written row ends, and the row that must be ordered.
     """
-    _typed_csr_rows((header, pilots, slots, table, keys, values, offsets, indptr, indices, data))
+    _check_csr_rows((header, pilots, slots, table, keys, values, offsets, indptr, indices, data))
     head = read_header(header, pilots, slots, table)
     if head[0] != OK:
         return head[0], base, start
@@ -365,7 +365,7 @@ def _vectorize_csr(
 # CastMap: values by ascending key
 
 
-_typed_ordered_rows = typed("order_dense", "keys", "values", "offsets", "out_offsets", "out")
+_check_ordered_rows = dtype_check("order_dense", "keys", "values", "offsets", "out_offsets", "out")
 
 
 @kernel
@@ -377,7 +377,7 @@ def ordered_rows(
 
     Returns the status, where the last written map ends, and the map that must be ordered.
     """
-    _typed_ordered_rows((keys, values, offsets, out_offsets, out))
+    _check_ordered_rows((keys, values, offsets, out_offsets, out))
     if start < 0 or stop > offsets.size - 1 or stop > out_offsets.size - 1:
         return MISMATCH, base, start
     if base < 0 or base > out.size:
