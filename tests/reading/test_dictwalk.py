@@ -20,23 +20,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba.core.errors import TypingError
 
-from ..conftest import WITHOUT_JIT
 from ..forms import outcome, way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-if WITHOUT_JIT:
-    pytest.skip(
-        "Python objects can be read through the C API by compiled code only",
-        allow_module_level=True,
-    )
-
 from nbmapops import DictVectorizer, UnknownKeyError
 from nbmapops._limits import limits
 from nbmapops._reading import dictwalk
 from nbmapops._reading.dictwalk import DONE, FULL, STOP, available, walk
+
+pytestmark = pytest.mark.usefixtures("walking")
 
 SENTINEL = 77
 
@@ -247,10 +242,6 @@ def read(
     """Compare a walk over all maps, with room to spare, with plain loops; its answer."""
     total = sum(len(each) for each in maps if isinstance(each, dict))
     return check((maps, 0, words, learn, total + 9, total + 9, len(maps) + 1, dtype))
-
-
-def test_it_is_available_here() -> None:
-    assert available()
 
 
 @given(cases(odd=False))
@@ -833,11 +824,6 @@ def test_a_kernel_serves_every_type_of_value_and_is_loaded_by_another_process(
     """
     assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["0", "2"]
     assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["2", "0"]
-
-
-def test_it_is_not_available_without_a_compiler() -> None:
-    code = "from nbmapops._reading.dictwalk import available; print(available())"
-    assert run(code, NUMBA_DISABLE_JIT="1").strip() == "False"
 
 
 # ---- rows written at once ----

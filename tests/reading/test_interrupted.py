@@ -8,10 +8,8 @@ import sys
 
 import pytest
 
-from ..conftest import WITHOUT_JIT
-
 pytestmark = [
-    pytest.mark.skipif(WITHOUT_JIT, reason="nothing is compiled in this run"),
+    pytest.mark.usefixtures("walking"),
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
 ]
 

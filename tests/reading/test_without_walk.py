@@ -1,0 +1,55 @@
+"""Where compiled code cannot read dicts, plain Python does, and the log says so once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+from ..conftest import WITHOUT_JIT
+
+CODE = """
+import logging, sys, sysconfig
+logging.basicConfig(level="INFO", format="%(name)s %(levelname)s %(message)s", stream=sys.stdout)
+surprise = sys.argv[1]
+get = sysconfig.get_config_var
+if surprise == "no GIL":
+    sysconfig.get_config_var = lambda name: 1 if name == "Py_GIL_DISABLED" else get(name)
+from nbmapops import CastMap, DictVectorizer
+from nbmapops._reading.dictwalk import available
+maps = [{i % 70: i / 2, 70: 0.5} for i in range(70_000 if surprise == "no GIL" else 140)]
+texts = [{str(key): value for key, value in each.items()} for each in maps]
+by_key = DictVectorizer(int64_vocabulary=range(71))
+by_text = DictVectorizer(string_vocabulary=[str(i) for i in range(71)])
+for op, batch in ((by_key, maps), (by_text, texts)):
+    assert op.csr(batch).sum() == sum(sum(each.values()) for each in batch)
+    assert op(batch[:5]).tolist() == op.csr(batch[:5]).toarray().tolist()
+assert list(DictVectorizer.from_maps(texts).vocabulary) == sorted(map(str, range(71)))
+assert not available()
+"""
+
+
+def test_it_is_available_on_every_python_with_a_gil() -> None:
+    from nbmapops._reading.dictwalk import available
+
+    without_gil = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+    cpython = sys.implementation.name == "cpython"
+    assert available() == (cpython and not without_gil and not WITHOUT_JIT)
+
+
+@pytest.mark.parametrize("surprise", ["no GIL", "no compiler"])
+def test_dicts_are_read_by_plain_python_which_is_said_once(surprise: str) -> None:
+    environment = {"NUMBA_DISABLE_JIT": "1"} if surprise == "no compiler" else {}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, surprise],
+        env={**os.environ, **environment},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("nbmapops INFO dicts are read by plain Python") == 1
