@@ -86,11 +86,22 @@ The map of the package, in reading order; a module imports only modules above it
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from nbmapops._castmap import CastMap
 from nbmapops._dictvectorizer import DictVectorizer
 from nbmapops._precompile import precompile
 from nbmapops._reading.batch import MapBatch
 from nbmapops.errors import CastError, DuplicateKeyError, UnknownKeyError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from nbmapops import dask as dask
+    from nbmapops import kernels as kernels
+    from nbmapops import onnx as onnx
+    from nbmapops import sklearn as sklearn
 
 __all__ = [
     "CastError",
@@ -102,4 +113,19 @@ __all__ = [
     "precompile",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+
+# ``nbmapops.sklearn`` works without an import of its own: the module is imported when it is named.
+_MODULES = ("dask", "errors", "kernels", "onnx", "sklearn")
+
+
+if not TYPE_CHECKING:  # a type checker is to see that other names do not exist
+
+    def __getattr__(name: str) -> ModuleType:
+        if name in _MODULES:
+            return import_module(f"nbmapops.{name}")
+        raise AttributeError(f"module 'nbmapops' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_MODULES, "__version__"])

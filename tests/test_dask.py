@@ -15,7 +15,6 @@ import pytest
 from nbmapops import CastMap, DictVectorizer, MapBatch, UnknownKeyError
 
 pytest.importorskip("dask.array", reason="needs nbmapops[dask]")
-pytest.importorskip("scipy.sparse", reason="csr needs nbmapops[sparse]")
 
 import cloudpickle  # type: ignore[import-untyped]  # which dask needs
 import dask.array
