@@ -41,6 +41,8 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils._param_validation import InvalidParameterError
 
 import nbmapops.sklearn
+from nbmapops._engine import choose
+from nbmapops._limits import limits
 from nbmapops._reading import records, recordwalk
 from nbmapops._reading.recordwalk import DONE, FULL, LEARN, REFUSE, STOP
 from nbmapops.sklearn import DictVectorizer
@@ -48,9 +50,6 @@ from nbmapops.sklearn import DictVectorizer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
-
-
-COMPILED_WALK = records.compiled_walk
 
 
 class Word(str):
@@ -149,6 +148,7 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> Paths:
         count.plain += 1
         read_map(reader, *arguments)
 
+    recordwalk.available()  # tested now, and not counted
     if WITHOUT_JIT:
         monkeypatch.setattr(recordwalk, "available", lambda: True)
         monkeypatch.setattr(
@@ -156,8 +156,7 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> Paths:
         )
     monkeypatch.setattr(recordwalk, "Walk", Counted)
     monkeypatch.setattr(records.RecordReader, "_read_map", counted)
-    monkeypatch.setattr(records, "_WORTH_LOADING", 0)
-    monkeypatch.setattr(records, "_WORTH_WALKING", 0)
+    monkeypatch.setattr(limits, "engine", "compiled")
     return count
 
 
@@ -342,10 +341,15 @@ def test_many_chunks_and_maps_larger_than_a_chunk(paths: Paths) -> None:
     ]
     maps[size // 2] = {f"v{n}": float(n) for n in range(40_000)}
     same_as_scikit_learn(maps)
-    assert paths.plain == 2  # for single maps 41,000 names are not looked at
     same_as_scikit_learn([dict(enumerate(each.values())) for each in maps])
 
-    assert paths.plain == 4
+    assert paths.plain == 0
+
+
+def test_few_maps_are_not_worth_a_look_at_many_names() -> None:
+    maps = [{f"v{n}": n for n in range(50_000)}]
+    ours, theirs = DictVectorizer().fit(maps), Original().fit(maps)
+    assert cells(ours.transform([{"v7": 5}] * 100)) == cells(theirs.transform([{"v7": 5}] * 100))
 
 
 def test_small_batches_start_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,9 +392,7 @@ def test_where_the_kernels_refuse_all_is_read_in_plain_python(
     paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a subinterpreter, where they raise an ImportError."""
-    monkeypatch.setattr(records, "compiled_walk", COMPILED_WALK)
-    monkeypatch.delattr(nbmapops._reading, "dictwalk")
-    monkeypatch.setitem(sys.modules, "nbmapops._reading.dictwalk", None)
+    monkeypatch.setattr(choose, "_importable", lambda: False)
     same_as_scikit_learn(TEXT_MAPS)
 
     assert paths.walked == 0
@@ -721,8 +723,7 @@ def test_random_records_give_what_scikit_learn_gives(
     paths: Paths, monkeypatch: pytest.MonkeyPatch, count: int, walk: bool
 ) -> None:
     if not walk:
-        monkeypatch.setattr(records, "_WORTH_LOADING", 1 << 60)
-        monkeypatch.setattr(records, "_WORTH_WALKING", 1 << 60)
+        monkeypatch.setattr(limits, "engine", "plain")
     for seed in range(count):
         try:
             compare_case(Cases(seed))

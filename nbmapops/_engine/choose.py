@@ -37,6 +37,7 @@ Part = Literal[
     "int64 dicts",
     "text dicts",
     "one dict",
+    "records",
 ]
 # What the plain engine takes, in seconds (asv: startup.Plain).
 ENTRY, MAP = 1.2e-6, 3e-6
@@ -68,6 +69,7 @@ _KERNELS: dict[Part, _Kernel] = {
     "int64 dicts": _Kernel("nbmapops._reading.dictwalk", "_walk_int64", 1.5),
     "text dicts": _Kernel("nbmapops._reading.dictwalk", "_walk_string", 2.0),
     "one dict": _Kernel("nbmapops._reading.dictwalk", "_fill", 1.0),
+    "records": _Kernel("nbmapops._reading.recordwalk", "_walk_records", 5.0),
 }
 _LOG = logging.getLogger("nbmapops")
 _loaded: set[Part] = set()

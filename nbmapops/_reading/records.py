@@ -7,36 +7,29 @@ in that of the name ``key=text``. The compiled walk of `recordwalk` reads what i
 
 from __future__ import annotations
 
-import sys
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nbmapops._constants import INT64_MAX, INT64_MIN
+from nbmapops._constants import INT64_MAX, INT64_MIN, Array
+from nbmapops._engine import choose
+from nbmapops._limits import limits
 from nbmapops._reading import mappings
 from nbmapops._reading.batch import MapBatch
-from nbmapops._reading.scalars import Array, items_of
+from nbmapops._reading.mappings import DICTS, expected_entries
+from nbmapops._reading.scalars import items_of
 from nbmapops.errors import DuplicateKeyError, UnknownKeyError, show
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from nbmapops._reading.recordwalk import Walk
 
 __all__ = ["RecordReader", "Rows"]
 
-_BLOCK_MAPS = 1 << 10
-_CHUNK_ENTRIES, _CHUNK_MAPS = 1 << 16, 1 << 14
-_DICTS = (dict, Counter, defaultdict)  # that the walk reads
 _WORDS = {str, int, bool}  # whose comparing runs no user code
-
-# Plain Python takes 0.5 us an entry. To load the walk is worth the time of this many of them, which
-# a process may read in one call or in many.
-_WORTH_LOADING = 1_000_000
-_WORTH_WALKING = 64
-_plain_entries = 0
 
 
 class _Conversion(NamedTuple):
@@ -116,9 +109,9 @@ class RecordReader:
         self.rows = 0
         known = _CONVERSIONS.get(dtype) if isinstance(dtype, type) else None
         self._conversion = known if keep else _ONLY_NAMES
+        self._module: ModuleType | None = None  # of the walk, once it is used
         self._walk: Walk | None = None
         self._may_walk = self._conversion is not None and type(separator) is str
-        self._stop = 0
         self._expected = 0
         self._size = 0
         result = np.dtype(dtype) if keep and self._conversion else np.dtype(np.float64)
@@ -132,83 +125,66 @@ class RecordReader:
         if isinstance(maps, Mapping):
             maps = [maps]
         for block in _blocks(maps):
-            if block is maps:
-                self._expected = _expected_entries(block)
-            done, run = 0, 1
+            if not self.rows:
+                self._expected = expected_entries(block)
+            if self._walk is None and self._may_walk:
+                self._choose(block)
+            done, run = 0, limits.iterator_maps if self._walk is None else 1
             while done < len(block):
                 read = self._walked(block, done)
                 done += read
                 # A walk that reads nothing costs as much as some entries do.
-                run = 1 if read else min(2 * run, _BLOCK_MAPS)
+                run = 1 if read else min(2 * run, limits.iterator_maps)
                 rest = block[done : done + run]
                 self._read_odd(rest)
                 done += len(rest)
 
+    def _choose(self, block: Sequence[Any]) -> None:
+        """Have the walk read what follows if that takes less time, loading included."""
+        words, entries = self.words, expected_entries(block)
+        # Names are looked at in every call: somebody may have put others there meanwhile.
+        if not self.learn and len(words) > 32 * entries and limits.engine is None:
+            return
+        if not choose.compiled(entries, len(block), "records"):
+            return
+        if type(words) is dict and set(map(type, words)) <= _WORDS:
+            self._module = compiled_walk()
+        self._may_walk = self._module is not None
+        if self._module is not None and self._conversion is not None:
+            unknown = self._module.LEARN if self.learn else self._module.IGNORE
+            unknown = self._module.REFUSE if self.refuse_unknown else unknown
+            _, *conversion = self._conversion
+            self._walk = self._module.Walk(words, self.separator, unknown, *conversion)
+
     def _read_odd(self, maps: Sequence[Any]) -> None:
         """Read maps that the walk has not taken; it takes the entries of other mappings."""
-        if self._walk is not None and any(type(each) not in _DICTS for each in maps):
-            maps = [_as_it_is(each) for each in maps]
+        if self._walk is not None and any(type(each) not in DICTS for each in maps):
+            maps = [_with_own_lists(each) for each in maps]
             maps = maps[self._walked(maps, 0) :]
         self._read_plain(maps)
 
     def _walked(self, block: Sequence[Any], first: int) -> int:
         """Read maps as far as the walk goes; how many."""
-        done = first
-        need = 0
-        while done < len(block) and self._pays(block, done):
+        done, need = first, 0
+        while self._walk is not None and self._module is not None and done < len(block):
             columns, values = self._room(block, done, need)
-            ends = np.zeros(min(len(block) - done, _CHUNK_MAPS) + 1, np.int64)
-            read, reason = self._walk.read(block, done, columns, values, ends)  # type: ignore[union-attr]
+            ends = np.zeros(min(len(block) - done, limits.chunk_maps) + 1, np.int64)
+            read, reason = self._walk.read(block, done, columns, values, ends)
             self._take(values, ends[: read + 1])
             done += read
-            if reason == self._stop:
+            if reason == self._module.STOP:
                 break
             need = 0 if read else 2 * len(columns)
         return done - first
 
-    def _pays(self, block: Sequence[Any], first: int) -> bool:
-        """Tell whether the walk reads what follows in less time, with what it costs to load it."""
-        if not self._may_walk:
-            return False
-        if self._walk is not None:
-            return True
-        entries = _expected_entries(block[first:] if first else block)
-        if "nbmapops._reading.recordwalk" not in sys.modules:
-            if _plain_entries + entries < _WORTH_LOADING:
-                return False
-        elif entries < _WORTH_WALKING:
-            return False
-        # Names are looked at in every call: somebody may have put others there meanwhile.
-        if len(self.words) > 32 * entries and not self.learn:
-            return False
-        self._walk = self._new_walk()
-        self._may_walk = self._walk is not None
-        return self._may_walk
-
-    def _new_walk(self) -> Walk | None:
-        words = self.words
-        if type(words) is not dict or not set(map(type, words)) <= _WORDS:
-            return None
-        module = compiled_walk()
-        if module is None or self._conversion is None:
-            return None
-        unknown = module.LEARN if self.learn else module.IGNORE
-        unknown = module.REFUSE if self.refuse_unknown else unknown
-        self._stop = module.STOP
-        _, *conversion = self._conversion
-        walk: Walk = module.Walk(words, self.separator, unknown, *conversion)
-        return walk
-
     def _read_plain(self, maps: Sequence[Any]) -> None:
         """Read maps in plain Python."""
-        global _plain_entries  # noqa: PLW0603  (what the process has spent decides when to load)
         columns: list[int] = []
         values: list[Any] = []
         ends = np.zeros(len(maps) + 1, np.int64)
         for number, mapping in enumerate(maps, 1):
             self._read_map(self.rows + number - 1, mapping, columns, values)
             ends[number] = len(columns)
-        _plain_entries += len(columns)
         if self._may_walk and self.learn and not set(map(type, self.words)) <= _WORDS:
             self._may_walk, self._walk = False, None
         indices = np.array(columns, np.int32)
@@ -274,7 +250,7 @@ class RecordReader:
         left = len(block) - first
         mean = self._size // self.rows + 1 if self.rows and self.keep else 0
         likely = left * max(mean, _length(block[first])) + 16
-        room = max(need, _length(block[first]), min(likely, _CHUNK_ENTRIES))
+        room = max(need, _length(block[first]), min(likely, limits.chunk_entries))
         self._reserve(room)
         columns = self._indices[self._size : self._size + room]
         if self._data.dtype == wide:
@@ -329,9 +305,8 @@ class RecordReader:
             array.resize(self._size, refcheck=False)
         self._offsets.resize(self.rows + 1, refcheck=False)
         indices, data, offsets = self._indices, self._data, self._offsets
-        if self._walk is not None:
-            arrange = sys.modules["nbmapops._reading.recordwalk"].arrange
-            is_sorted = arrange(indices, data, offsets, 0, self.rows, column_of)
+        if self._module is not None:
+            is_sorted = self._module.arrange(indices, data, offsets, 0, self.rows, column_of)
         else:
             is_sorted = False
             if len(column_of):
@@ -343,11 +318,11 @@ class RecordReader:
         return Rows(data, indices, offsets, is_sorted)
 
 
-def compiled_walk() -> Any:
+def compiled_walk() -> ModuleType | None:
     """Return the module of the compiled walk, or None where it cannot be used."""
     if mappings.compiled_walk() is None:
         return None
-    from nbmapops._reading import recordwalk
+    from nbmapops._reading import recordwalk  # imports Numba
 
     return recordwalk if recordwalk.available() else None
 
@@ -365,13 +340,7 @@ def _noted(row: int, error: TypeError) -> TypeError:
 
 
 def _length(mapping: Any) -> int:
-    return len(mapping) if type(mapping) in _DICTS else 0
-
-
-def _expected_entries(maps: Sequence[Any]) -> int:
-    """Return about how many entries maps have, by a sample."""
-    sample = [_length(each) for each in maps[:: len(maps) // 64 | 1]]
-    return int(1.02 * sum(sample) / max(len(sample), 1) * len(maps)) + 1
+    return len(mapping) if type(mapping) in DICTS else 0
 
 
 def _items(row: int, mapping: Any) -> Iterable[tuple[Any, Any]]:
@@ -387,18 +356,18 @@ def _items(row: int, mapping: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _blocks(maps: Any) -> Iterator[Sequence[Any]]:
-    """Yield the maps in lists or tuples, each map as it was when it came."""
+    """Yield the maps in lists, each map as it was when it came."""
     if isinstance(maps, MapBatch):
         maps = maps.to_dicts()
+    if type(maps) not in (list, tuple):
+        maps = mappings.maps_of(maps, "DictVectorizer")
+        if hasattr(maps, "tolist"):  # a Series holds its maps
+            maps = maps.tolist()
     if type(maps) in (list, tuple):
-        yield maps
+        yield list(maps)  # because another thread may shorten it
         return
-    maps = mappings.maps_of(maps, "DictVectorizer")
-    if hasattr(maps, "tolist"):  # an array or a Series holds its maps
-        yield maps.tolist()
-        return
-    iterator = map(_as_it_is, maps)
-    while block := list(islice(iterator, _BLOCK_MAPS)):
+    iterator = map(_with_own_lists, maps)
+    while block := mappings.held(iterator):
         yield block
 
 
@@ -412,21 +381,15 @@ class _Items:
         return self._items
 
 
-def _references(mapping: Any) -> int:
-    return sys.getrefcount(mapping)
-
-
-# How many references a dict has, called as `_as_it_is` is, that nobody else holds.
-_OWN_REFERENCES = next(map(_references, ({} for _ in range(1))))
 _MUTABLE = {list, set}
 
 
-def _as_it_is(mapping: Any) -> Any:
-    """Return a map that stays as it is now, whatever its owner does with it or its lists."""
-    if type(mapping) in _DICTS:
-        if not _MUTABLE.isdisjoint(map(type, mapping.values())):
-            return _with_tuples(mapping.items())
-        return mapping if sys.getrefcount(mapping) <= _OWN_REFERENCES else dict(mapping)
+def _with_own_lists(mapping: Any) -> Any:
+    """Return a map whose lists and sets nobody changes, as a dict where one can hold it."""
+    if type(mapping) in DICTS:
+        if _MUTABLE.isdisjoint(map(type, mapping.values())):
+            return mapping
+        return _with_tuples(mapping.items())
     if not hasattr(mapping, "items"):
         return mapping
     items = list(mapping.items())

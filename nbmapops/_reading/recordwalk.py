@@ -419,7 +419,7 @@ def _several(
 
 
 @partial(kernel, nogil=False)  # the GIL is held
-def _walk(
+def _walk_records(
     maps: int, first: int, known: int, columns: Any, values: Any, offsets: Any
 ) -> tuple[int, int]:
     """Read records; see `Walk.read`."""
@@ -549,7 +549,7 @@ class Walk:
             self._spare.append({})
         self._reserve_memo()
         self._context[_CALL] += 1
-        return _walk(id(maps), first, self._context.ctypes.data, columns, values, offsets)
+        return _walk_records(id(maps), first, self._context.ctypes.data, columns, values, offsets)
 
     def _reserve_memo(self) -> None:
         # With eight slots a word few words share a slot; 2**14 slots are 512 KiB.

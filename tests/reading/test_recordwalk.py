@@ -333,7 +333,7 @@ def test_the_garbage_collector_does_not_run_within() -> None:
     thresholds = gc.get_threshold()
     try:
         gc.set_threshold(1)
-        recordwalk._walk(id(maps), 0, walk._context.ctypes.data, columns, values, offsets)
+        recordwalk._walk_records(id(maps), 0, walk._context.ctypes.data, columns, values, offsets)
     finally:
         gc.set_threshold(*thresholds)
         gc.callbacks.pop()
