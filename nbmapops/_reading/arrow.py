@@ -90,13 +90,13 @@ def is_column(obj: object) -> bool:
     if pandas is not None and isinstance(obj, pandas.Series):
         return False
     exports = hasattr(obj, "__arrow_c_stream__") or hasattr(obj, "__arrow_c_array__")
-    return exports or isinstance(obj, pa.MapScalar)
+    return exports or isinstance(obj, pa.MapScalar | pa.StructScalar)
 
 
 def read_column(
     column: object, *, null_map: str = "error", null_value: object = "error"
 ) -> tuple[Entries, BoolArray | None]:
-    """Read an Arrow column, or a MapScalar, as `MapBatch.from_arrow` says."""
+    """Read an Arrow column, or one map or struct of it, as `MapBatch.from_arrow` says."""
     entries, null_maps, bad = read_maps(column, null_map=null_map, null_value=null_value)
     if bad is not None:
         raise bad.error
@@ -199,6 +199,8 @@ def _import(column: Any, operator: str) -> ArrowChunks:
             return pa.chunked_array([pa.nulls(1, column.type)])
         ends = pa.array([0, len(column)], pa.int32())
         return pa.chunked_array([pa.ListArray.from_arrays(ends, column.values)])
+    if isinstance(column, pa.StructScalar):
+        return pa.chunked_array([pa.repeat(column, 1)])
     if not is_column(column):
         lazy = "; .collect() it and pick the column" if hasattr(column, "collect") else ""
         raise TypeError(f"{operator}: {type(column).__name__} is not an Arrow column of maps{lazy}")

@@ -10,6 +10,7 @@ import numpy as np
 from nbmapops._reading.arrays import read_arrays
 from nbmapops._reading.batch import MapBatch
 from nbmapops._reading.mappings import MapReader, maps_of, refuse_frames
+from nbmapops._reading.scalars import is_arrow_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,9 +86,7 @@ def read_input(
 
     if type(maps) is dict:
         return reader([maps], one=True)
-    kind = type(maps)
-    # pyarrow's is a Mapping in some versions
-    scalar = kind.__name__ == "MapScalar" and kind.__module__.startswith("pyarrow")
+    scalar = is_arrow_map(maps)
     if isinstance(maps, Mapping) and not scalar:
         return reader([maps], one=True)
     refuse_frames(maps, operator)

@@ -294,13 +294,23 @@ def cast_error(where: str, key: object, value: Any, kind: str, reason: object) -
     )
 
 
+def is_arrow_map(thing: object) -> bool:
+    """Tell whether this is one map or struct of pyarrow: a Mapping only in some versions."""
+    kind = type(thing)
+    return kind.__name__ in _ARROW_MAPS and kind.__module__.startswith("pyarrow")
+
+
+_ARROW_MAPS = ("MapScalar", "StructScalar")
+
+
 def items_of(where: str, mapping: object) -> tuple[list[Any], list[Any]]:
     """Return the keys and values of one map, read once: a mapping, or a list of pairs."""
     pairs: Any = None
-    kind = type(mapping)
-    if kind.__name__ == "MapScalar" and kind.__module__.startswith("pyarrow"):
-        # Its items() fail or do not exist, whatever its version.
+    if is_arrow_map(mapping):
+        # Its items() fail, do not exist or give Arrow's own scalars.
         pairs = mapping.as_py()  # type: ignore[attr-defined]
+        if isinstance(pairs, dict):  # a struct, which holds null for what is not there
+            pairs = [item for item in pairs.items() if item[1] is not None]
     elif isinstance(mapping, Mapping):
         pairs = mapping.items()
     elif isinstance(mapping, (list, tuple)):

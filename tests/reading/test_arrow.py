@@ -1147,6 +1147,51 @@ def test_a_field_shorter_than_its_struct_is_a_value_error() -> None:
         read_column(given)
 
 
+def test_one_struct_is_one_map() -> None:
+    column = pa.array([{"a": 1, "b": None}, {"a": None, "b": 3}, None])
+    operator = DictVectorizer(string_vocabulary=["a", "b"])
+    assert operator(column[0]).tolist() == [1, 0]
+    assert operator.csr(column[1]).toarray().tolist() == [[0, 3]]
+    assert operator(list(column)[:2]).tolist() == [[1, 0], [0, 3]]
+    words = pa.dictionary("int8", pa.string_view())
+    single = pa.StructArray.from_arrays([pa.array(["x"]).cast(words)], ["a"])[0]
+    assert operator(single).tolist() == ["x", ""]
+    with pytest.raises(ValueError, match="map 0 is null"):
+        operator(column[2])
+    with pytest.raises(TypeError, match="map 1 is "):
+        operator([{"a": 1}, column[2]])
+
+
+DICTIONARIES: list[Any] = [
+    pa.array(["x", "y"]),
+    pa.array(["x", None], pa.string_view()),
+    pa.array([5, 6]),
+    pa.array([0.5, 1.5], pa.float32()),
+]
+
+
+@pytest.mark.parametrize("words", DICTIONARIES, ids=range(len(DICTIONARIES)))
+@pytest.mark.parametrize("layout", [pa.ListViewArray, pa.LargeListViewArray])
+@pytest.mark.parametrize(("starts", "sizes"), [([0, 2, 2], [2, 0, 1]), ([0, 0, 1], [2, 2, 2])])
+def test_list_views_with_a_null_row_and_dictionaries(
+    words: Any, layout: Any, starts: list[int], sizes: list[int]
+) -> None:
+    values = pa.DictionaryArray.from_arrays(pa.array([0, None, 1], pa.uint32()), words)
+    keys = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int8()), pa.array(["p", "q"]))
+    entries = pa.StructArray.from_arrays([keys, values], ["k", "v"])
+    kind = pa.int32() if layout is pa.ListViewArray else pa.int64()
+    column = layout.from_arrays(
+        pa.array(starts, kind), pa.array(sizes, kind), entries, mask=pa.array([False, True, False])
+    )
+    expected = [
+        {entry["k"]: entry["v"] for entry in row or [] if entry["v"] is not None}
+        for row in column.to_pylist()
+    ]
+    for each in (column, column[1:], pa.chunked_array([column, column])):
+        batch = MapBatch.from_arrow(each, null_map="empty", null_value="skip")
+        assert batch.to_dicts() == (expected * 2)[-len(batch) :]
+
+
 def test_two_fields_of_one_name_are_a_repeated_key() -> None:
     column = pa.StructArray.from_arrays([pa.array([1, 1]), pa.array([None, 2])], ["a", "a"])
     operator = DictVectorizer(string_vocabulary=["a"])
