@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import copysign
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import numpy as np
 import onnx
 import onnx.helper
 
@@ -14,7 +15,6 @@ from nbmapops.errors import show
 from nbmapops.onnx.nodes import DOMAIN
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 ValueType: TypeAlias = Literal["float", "double", "int64", "string"]
@@ -25,8 +25,12 @@ _ELEMENTS = {
     "int64": onnx.TensorProto.INT64,
     "string": onnx.TensorProto.STRING,
 }
-_NAMES = {"float32": "float", "float64": "double", "int64": "int64", "string": "string"}
-_RESULTS = {"TO_FLOAT": "float", "TO_STRING": "string", "TO_INT64": "int64"}
+_NAMES = {
+    np.dtype(np.float32): "float",
+    np.dtype(np.float64): "double",
+    np.dtype(np.int64): "int64",
+    np.dtype(object): "string",
+}
 # The map types of the ONNX-ML text.
 _TYPES = {
     ("CastMap", "int64"): ("float", "string"),
@@ -76,7 +80,7 @@ def to_node(
     ('DictVectorizer', ['rows'])
     """
     _refuse_options(op)
-    if _attribute(op, "dtype") is not None:
+    if isinstance(op, DictVectorizer) and op.dtype is not None:
         raise ValueError(
             "DictVectorizer: ONNX has no attribute for dtype; leave it out, and give the values "
             "this type (or see to_model, which can add a Cast)"
@@ -130,9 +134,9 @@ def to_model(
     [array([[0., 4.]], dtype=float32)]
     """
     _refuse_options(op)
-    key_type, result = _types(op, value_type)
-    target = _attribute(op, "dtype")
-    wanted = result if target is None else _NAMES[str(target)]
+    key_type = _key_type(op, value_type)
+    wanted = _NAMES[op.result_type(value_type)]
+    result = wanted if isinstance(op, CastMap) else value_type
     rows = output if wanted == result else f"{output}_rows"
     nodes = [_node(op, input, rows, "")]
     opsets = [onnx.helper.make_opsetid(DOMAIN, 1), onnx.helper.make_opsetid("", _OPSET)]
@@ -152,7 +156,7 @@ def to_model(
         name,
         [onnx.helper.make_value_info(input, maps)],
         # As onnxruntime gives it; the text says (n,) in one place and (1, n) in another.
-        [onnx.helper.make_tensor_value_info(output, _ELEMENTS[wanted], [None, _width(op)])],
+        [onnx.helper.make_tensor_value_info(output, _ELEMENTS[wanted], [None, op.n_columns])],
     )
     model = onnx.helper.make_model(
         graph,
@@ -165,8 +169,8 @@ def to_model(
     return model
 
 
-def _types(op: CastMap | DictVectorizer, value_type: str) -> tuple[str, str]:
-    """Return the types of keys and results for maps of this type of value."""
+def _key_type(op: CastMap | DictVectorizer, value_type: str) -> str:
+    """Return the type of the keys; raise where their maps cannot have such values."""
     operator = type(op).__name__
     key_type = "int64"
     if isinstance(op, DictVectorizer) and isinstance(op.vocabulary, tuple):
@@ -177,27 +181,13 @@ def _types(op: CastMap | DictVectorizer, value_type: str) -> tuple[str, str]:
             f"{operator}: in ONNX the values of maps with {key_type} keys must be one of "
             f"{', '.join(allowed)}, not {show(value_type)}"
         )
-    return key_type, _RESULTS[
-        str(_attribute(op, "cast_to"))
-    ] if operator == "CastMap" else value_type
-
-
-def _width(op: CastMap | DictVectorizer) -> int | None:
-    """Return the number of columns, None for DENSE."""
-    if isinstance(op, DictVectorizer):
-        return len(op)
-    max_map = _attribute(op, "max_map")
-    return max_map if _attribute(op, "map_form") == "SPARSE" and isinstance(max_map, int) else None
-
-
-def _attribute(op: CastMap | DictVectorizer, name: str) -> object:
-    return op._attributes.get(name)
+    return key_type
 
 
 def _refuse_options(op: CastMap | DictVectorizer) -> None:
     """Raise for what ONNX has no word for."""
     operator = type(op).__name__
-    fill = _attribute(op, "fill_value")
+    fill = op.fill_value
     zero = isinstance(fill, (int, float)) and fill == 0 and copysign(1.0, fill) > 0
     if fill is not None and not zero and fill != "":
         raise ValueError(
@@ -209,12 +199,15 @@ def _refuse_options(op: CastMap | DictVectorizer) -> None:
             'CastMap: ONNX has no attribute for fill_value ""; '
             "the text at missing positions is the runtime's own"
         )
-    if _attribute(op, "handle_unknown") == "error":
+    if isinstance(op, CastMap):
+        return
+    # Where it is left out, the attribute is the semantics' own: the text demands known keys, too.
+    if op._attributes["handle_unknown"] == "error":
         raise ValueError(
             'DictVectorizer: ONNX has no attribute for handle_unknown="error"; leave it out, and '
             "check maps with unknown() before they are fed"
         )
-    if _attribute(op, "unknown_columns"):
+    if op.n_columns > len(op):
         raise ValueError(
             "DictVectorizer: ONNX has no attribute for unknown_columns, and no operator that "
             "hashes keys"
@@ -223,18 +216,15 @@ def _refuse_options(op: CastMap | DictVectorizer) -> None:
 
 def _node(op: CastMap | DictVectorizer, source: str, output: str, name: str) -> onnx.NodeProto:
     operator = type(op).__name__
-    attributes: dict[str, int | str | list[int] | list[str]] = {}
+    attributes: dict[str, int | str | list[int] | list[str]]
     if isinstance(op, CastMap):
-        for key in ("cast_to", "map_form", "max_map"):
-            value = _attribute(op, key)
-            assert isinstance(value, (int, str))
-            attributes[key] = value
+        attributes = {"cast_to": op.cast_to, "map_form": op.map_form, "max_map": op.max_map}
     else:
         words: NDArray[np.int64] | tuple[str, ...] = op.vocabulary
         if isinstance(words, tuple):
-            attributes["string_vocabulary"] = _texts(words)
+            attributes = {"string_vocabulary": _texts(words)}
         else:
-            attributes["int64_vocabulary"] = words.tolist()
+            attributes = {"int64_vocabulary": words.tolist()}
     node = onnx.NodeProto(op_type=operator, domain=DOMAIN, name=name)
     node.input.append(source)
     node.output.append(output)
