@@ -490,14 +490,24 @@ def _texts_to_int64_by(one: One) -> Many:
     def many(values: Array) -> tuple[Array, Positions]:
         texts = values.tolist()
         # Python's int reads a long text in quadratic time.
-        if max(map(len, texts), default=0) <= 100 and _may_be_read(texts):
-            try:
-                return np.fromiter(map(int, texts), np.int64, len(texts)), _NONE
-            except (ValueError, OverflowError):
-                pass
-        return _fill(texts, np.zeros(len(texts), np.int64), list(range(len(texts))), one)
+        if max(map(len, texts), default=0) > 100 or not _may_be_read(texts):
+            return _fill(texts, np.zeros(len(texts), np.int64), list(range(len(texts))), one)
+        try:
+            return np.fromiter(map(int, texts), np.int64, len(texts)), _NONE
+        except (ValueError, OverflowError):
+            read = list(map(_int_or_none, texts))
+        unsure = [position for position, number in enumerate(read) if number is None]
+        return _fill(texts, np.array([number or 0 for number in read], np.int64), unsure, one)
 
     return many
+
+
+def _int_or_none(text: str) -> int | None:
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    return number if INT64_MIN <= number <= INT64_MAX else None
 
 
 # The table.
