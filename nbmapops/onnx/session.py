@@ -70,7 +70,8 @@ class MapSession:
     linear model in another order for many rows than for one. Here, where a vocabulary is wide and
     a LinearClassifier, LinearRegressor, MatMul or Gemm reads its rows, the sum is made in float64
     from the entries alone and rounded once, which is closer to the exact sum. Cast and Scaler
-    between both are computed as onnxruntime computes them, bit for bit.
+    between both are computed as onnxruntime computes them, bit for bit. One map is always run as
+    onnxruntime runs it.
 
     A session may be shared by threads. A pickle holds the model and the options.
 
@@ -222,7 +223,8 @@ class MapSession:
         size = self._size(maps)
         tensors = {name: fed for name, fed in input_feed.items() if name not in maps}
         call = Call(names, maps, size, tensors, run_options, threads)
-        if self._sparse is not None and size * self._sparse.width > DENSE_CELLS:
+        # One map always gives the bits of onnxruntime.
+        if self._sparse is not None and size > 1 and size * self._sparse.width > DENSE_CELLS:
             found = self._sparse.run(call)
             if found is not None:
                 return found

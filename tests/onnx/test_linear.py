@@ -319,6 +319,16 @@ def test_scores_that_are_not_finite_are_those_of_onnxruntime(
             np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.parametrize("kind", ["LinearClassifier", "LinearRegressor"])
+def test_one_map_gives_the_bits_of_onnxruntime(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbmapops.onnx.session.DENSE_CELLS", 0)
+    model = linear_model(kind)
+    session, theirs = MapSession(model), onnxruntime.InferenceSession(model.SerializeToString())
+    for one in maps_of(40)[:40]:
+        (mine,), (other,) = (each.run(["y"], {"x": one}) for each in (session, theirs))
+        assert mine.tolist() == other.tolist()
+
+
 def test_unknown_keys_in_later_blocks_are_named_by_their_map(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
