@@ -112,12 +112,16 @@ def _use_array_kernels() -> None:
     index = [readonly(each) for each in (header, *none)]
     kernels.lookup(*index, words, np.empty(3, np.int64))
     kernels.find(*index, 0)
-    number: Any
-    for number in (np.int64, np.float32, np.float64):
+    kind: Any
+    for kind in (np.int32, np.int64):
+        moved = readonly(np.zeros(3, kind))
+        starts, zeros = np.zeros(1, np.int64), readonly(np.zeros(3, np.int64))
+        kernels.group(zeros, words, moved, starts, np.empty(3, np.int64), np.empty(3, kind))
+    for kind in (np.int64, np.float32, np.float64):
         ends = np.empty(2, np.int64)
         kernels.sum_rows(
-            words, readonly(np.zeros(3, number)), offsets, 1, np.empty(3, np.int64),
-            np.empty(3, number), ends,
+            words, readonly(np.zeros(3, kind)), offsets, 1, np.empty(3, np.int64),
+            np.empty(3, kind), ends,
         )  # fmt: skip
     # A row that is ordered by counting, and one that is too long for that.
     for n, kind in product((3, 100), (np.int32, np.int64)):

@@ -45,12 +45,8 @@ class Recorder(event.Listener):
         pass
 
 event.register("numba:compile", Recorder())
-try:
-    from nbmapops._limits import limits
-except ImportError:
-    pass
-else:
-    limits.engine = "compiled"
+from nbmapops._limits import limits
+limits.engine = "compiled"
 """
 # What the workload of the count of specialisations leaves out.
 MORE = """
@@ -64,6 +60,15 @@ for value in (1, 1.5, np.float32(1.5)):
     small = DictVectorizer(int64_vocabulary=[5, 7])
     small(many), small.csr(many), small(many[0]), small.csr(many[0]), small.unknown(many)
     CastMap()(many), DictVectorizer.from_maps(many)
+batch = MapBatch.from_arrays([5, 7, 5], [1, 2, 3])
+for dtype in (np.int64, np.float32, np.float64, object):
+    values = np.array([1, 2, 3], dtype)
+    MapBatch.from_arrays([5, 7, 5], values).sum_duplicates() if dtype is not object else None
+    if dtype is object:
+        values = values.astype(str).astype(object)
+    for keys in ([5, 7, 5], ["a", "b", "a"]):
+        MapBatch.from_rows([1, 0, 1], keys, values)
+dv.columns(words), text.columns(np.array(["1", "x"], object)), text.columns(["1", "x"])
 try:
     from nbmapops.sklearn import DictVectorizer as Estimator
 except ImportError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import Counter, OrderedDict, UserDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,9 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbmapops import CastError, DictVectorizer, DuplicateKeyError, MapBatch
+from nbmapops._limits import limits
 
 from ..reference import INT64_MAX, INT64_MIN
 from ..strategies import KEY_TYPES, VALUE_TYPES, Maps, Pairs, keys_of, maps_over, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAPS: list[dict[Any, Any]] = [{1: 0.5, 7: 2.0}, {}, {7: 1.0}]
 
@@ -317,6 +321,14 @@ def test_what_is_no_batch_of_dicts(source: Any) -> None:
 # sum_duplicates.
 
 
+@pytest.fixture(scope="class", params=["plain", "compiled"])
+def engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    before, limits.engine = limits.engine, request.param
+    yield
+    limits.engine = before
+
+
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("key_type", KEY_TYPES)
 @pytest.mark.parametrize("value_type", ["float64", "float32", "int64"])
 @given(data=st.data())
@@ -341,6 +353,7 @@ def test_sum_of_duplicates_is_that_of_a_loop(
     assert batch.values.tolist() == [value for m in maps for _, value in m]
 
 
+@pytest.mark.usefixtures("engine")
 def test_sum_adds_floats_in_entry_order() -> None:
     values = [1e16, 1.0, -1e16, 1.0]
     batch = MapBatch.from_arrays([7] * 4, values)
@@ -348,6 +361,7 @@ def test_sum_adds_floats_in_entry_order() -> None:
     assert batch.sum_duplicates().to_dicts() == [{7: ((1e16 + 1.0) - 1e16) + 1.0}]
 
 
+@pytest.mark.usefixtures("engine")
 def test_sum_outside_int64_is_refused() -> None:
     for key in (7, "a"):
         keys = [key, key, key]
@@ -374,6 +388,7 @@ def test_copies_and_equality_of_content() -> None:
         assert not twin.values.flags.writeable
 
 
+@pytest.mark.usefixtures("engine")
 def test_sums_keep_the_sign_of_a_zero() -> None:
     batch = MapBatch.from_arrays([1, 2, 2, 3, 3], [-0.0, 1.0, 1.0, -0.0, -0.0])
     assert repr(batch.sum_duplicates().values.tolist()) == "[-0.0, 2.0, -0.0]"
