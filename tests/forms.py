@@ -16,7 +16,7 @@ import pytest
 
 from nbmapops import MapBatch
 from nbmapops._limits import limits
-from nbmapops._reading import dictwalk, mappings
+from nbmapops._reading import mappings
 
 from .reference import INT64_MAX, Entry, Refusal, Rows
 from .strategies import DTYPES, Maps, Pairs
@@ -263,8 +263,6 @@ def way(name: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         for limit, value in WAYS[name].items():
             monkeypatch.setattr(limits, limit, value)
-        if name == "small blocks of dicts":
-            monkeypatch.setattr(dictwalk, "PIECE", 4)
         if name == "dicts in plain Python":
             monkeypatch.setattr(mappings, "compiled_walk", lambda: None)
         yield

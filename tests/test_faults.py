@@ -375,10 +375,13 @@ def test_blocks_between_which_interrupts_are_honoured_are_bounded(
     assert max(seen) <= 100 + 12
 
 
-def test_chunks_of_dicts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sparse", [False, True])
+def test_chunks_of_dicts_are_bounded(sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The walk over dicts holds the GIL, for so many maps and entries at most."""
     if not dictwalk.available():
         pytest.skip("dicts are read by plain Python, which honours interrupts anywhere")
+    if sparse:
+        pytest.importorskip("scipy")
     seen = []
     real = dictwalk.walk
 
@@ -388,35 +391,13 @@ def test_chunks_of_dicts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         return read, reason
 
     monkeypatch.setattr(dictwalk, "walk", counted)
+    monkeypatch.setattr(limits, "engine", "compiled")
     maps = [dict.fromkeys(range(n % 7), 1.0) for n in range(40_000)]
-    DictVectorizer(int64_vocabulary=range(7))(maps)
+    dv = DictVectorizer(int64_vocabulary=range(7))
+    dv.csr(maps) if sparse else dv(maps)
     assert sum(read for read, _ in seen) == len(maps)
     assert max(read for read, _ in seen) <= limits.chunk_maps
     assert max(entries for _, entries in seen) <= limits.chunk_entries
-
-
-def test_rows_written_while_dicts_are_read_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("scipy")
-    if not dictwalk.available():
-        pytest.skip("dicts are read by plain Python, which honours interrupts anywhere")
-    monkeypatch.setattr(limits, "engine", "compiled")
-    monkeypatch.setattr(limits, "block_entries", 1000)
-    monkeypatch.setattr(limits, "chunk_maps", 50)
-    monkeypatch.setattr(dictwalk, "PIECE", 400)
-    seen = []
-    real = dictwalk.walk_csr
-
-    def counted(*arguments: Any) -> Any:
-        found = real(*arguments)
-        seen.append(found[:2])
-        return found
-
-    monkeypatch.setattr(dictwalk, "walk_csr", counted)
-    maps = [dict.fromkeys(range(n % 70), 1.0) for n in range(4000)]
-    DictVectorizer(int64_vocabulary=range(70)).csr(maps)
-    assert sum(read for read, _ in seen) == len(maps)
-    assert max(read for read, _ in seen) <= 50
-    assert max(entries for _, entries in seen) <= 1400
 
 
 def test_one_long_map_of_many_asks_for_no_memory_of_many_long_ones() -> None:

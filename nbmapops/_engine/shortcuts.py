@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from nbmapops._constants import Array
     from nbmapops._options import Plan
-    from nbmapops._reading.mappings import MapReader
 
 _DTYPES: dict[type, type[np.generic]] = {
     float: np.float64,
@@ -292,51 +291,10 @@ def arrays_csr(
     return csr_array_of(Parts(data, indices, indptr), plan.width)
 
 
-# ------------------------------------------------------------------------------- the fused walk
-def can_fuse(plan: Plan, reader: MapReader) -> bool:
-    """Tell whether compiled code may read and write the next maps at once: int -> float64."""
-    return (
-        limits.shortcuts
-        and plan.form == "VOCABULARY"
-        and plan.key_kind == "int64"
-        and plan.result_kind("float64") == "float64"
-        and not plan.expands
-        and reader.kinds() == ("int64", "float64")
-    )
-
-
-def fused_room() -> int:
-    """Return for how many entries `fused` needs room."""
-    walk = compiled_walk()
-    return 0 if walk is None else int(walk.PIECE)
-
-
-def fused(
-    plan: Plan, reader: MapReader, indices: Array, data: Array
-) -> tuple[int, int, int, Array]:
-    """Write the rows of the next maps to the front of these arrays.
-
-    Returns the number of maps read, of their entries, of entries written, and indptr.
-    """
-    walk = compiled_walk()
-    if walk is None or data.dtype != np.float64:
-        return 0, 0, 0, indices
-    assert plan.vocabulary is not None
-    most = min(len(reader.maps) - reader.done, limits.chunk_maps)
-    indptr = np.zeros(most + 1, indices.dtype)
-    policy = plan.policy
-    maps, entries, written = walk.walk_csr(
-        reader.maps, reader.done, plan.vocabulary.index, policy.skip_unknown, policy.first_wins,
-        limits.block_entries, indptr, indices, data,
-    )  # fmt: skip
-    return maps, entries, written, indptr
-
-
 SHORTCUTS: dict[str, Callable[..., Any]] = {
     "one dict": FewDicts.row,
     "few dicts, dense": FewDicts.rows,
     "few dicts, csr": FewDicts.csr,
     "one map of arrays, ordered": arrays_ordered,
     "arrays, csr": arrays_csr,
-    "dicts of int -> float, csr": fused,
 }

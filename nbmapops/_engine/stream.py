@@ -9,7 +9,6 @@ import numpy as np
 
 from nbmapops._engine import plain, rows
 from nbmapops._engine.blocks import BadRow, Parts, index_dtype_for
-from nbmapops._engine.shortcuts import can_fuse, fused, fused_room
 from nbmapops._options import refuse_text
 from nbmapops._reading.mappings import expected_entries
 from nbmapops._reading.scalars import DTYPES, BadMap, items_of
@@ -30,8 +29,6 @@ def csr(plan: Plan, reader: MapReader, index_dtype: type | None = None) -> Parts
     result = _GrowingRows(plan, expected_entries(reader.listed or ()), index_dtype)
     try:
         while reader.more():
-            if reader.compiled and can_fuse(plan, reader) and result.fuse(reader):
-                continue
             block = reader.read()
             bad_row = _append(result, block, reader)
             if bad_row is not None:
@@ -101,20 +98,6 @@ class _GrowingRows:
         self.data[self.size : self.size + size] = parts.data
         self.indices[self.size : self.size + size] = parts.indices
         self._add(parts.indptr, size)
-
-    def fuse(self, reader: MapReader) -> bool:
-        """Let compiled code write the rows of the maps that it reads; whether it read any."""
-        self._reserve(fused_room())
-        maps, entries, written, indptr = fused(
-            self.plan, reader, self.indices[self.size :], self.data[self.size :]
-        )
-        if not maps:
-            return False
-        self._add(indptr[: maps + 1], written)
-        if entries:
-            reader.key_kind, reader.value_kind = "int64", "float64"
-        reader.advance(maps)
-        return True
 
     def _take_kind(self, kind: str) -> None:
         if self.data.dtype != DTYPES[kind]:

@@ -41,27 +41,20 @@ from numba.core import cgutils
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, register_jitable
 
-from nbmapops import kernels
 from nbmapops._jit import kernel
-from nbmapops._reading.entries import readonly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from nbmapops._vocabulary import Index
-
     Ints = NDArray[np.int64]
     Bytes = NDArray[np.uint8]
 
-__all__ = ["DONE", "FULL", "PIECE", "STOP", "available", "row_filler", "walk", "walk_csr"]
+__all__ = ["DONE", "FULL", "STOP", "available", "row_filler", "walk"]
 
 DONE, FULL, STOP = 0, 1, 2
 _GO = -1  # none of these yet
-
-PIECE = 1 << 16
-"""How many entries `walk_csr` reads before it writes them."""
 
 _Function = TypeVar("_Function", bound="Callable[..., object]")
 
@@ -653,67 +646,6 @@ def _read(
     return _walk_string(
         id(maps), first, id(words), int(learn), _KNOWN, memo, bits, keys, stored, kind, offsets
     )
-
-
-def walk_csr(
-    maps: list[Any] | tuple[Any, ...], first: int, index: Index, skip_unknown: bool,
-    first_wins: bool, limit: int, indptr: NDArray[Any], indices: NDArray[Any],
-    data: NDArray[np.float64],
-) -> tuple[int, int, int]:  # fmt: skip
-    """Read maps with int keys and float64 values, and write them as rows of a CSR matrix.
-
-    As `walk` and then `kernels.vectorize_csr`, without the way back to Python after each piece:
-    14 ns an entry where chunks of 2**16 entries take 18. Call it only if `available` is true.
-
-    Parameters
-    ----------
-    maps, first
-        As for `walk`.
-    index : Index
-        Of the vocabulary.
-    skip_unknown, first_wins : bool
-        As for `vectorize_csr`.
-    limit : int
-        No further piece is read after so many entries: signals wait until then.
-    indptr, indices, data : arrays
-        As for `vectorize_csr`; `data` is float64. They are written from their start on, and have
-        room for a `PIECE`.
-
-    Returns
-    -------
-    count : int
-        How many maps were read and written; the next one may be bad, too long for a piece, none
-        that is taken, or one for which there is no room.
-    entries : int
-        How many entries these maps have.
-    end : int
-        How many of them were written.
-    """
-    keys, values = np.empty(PIECE, np.int64), np.empty(PIECE)
-    offsets = np.zeros(min(PIECE // 4, len(indptr)) + 1, np.int64)
-    # `vectorize_csr` is compiled for read-only arrays, and values that are moved as words.
-    read_keys, read_values, read_offsets = (
-        readonly(keys),
-        readonly(values.view(np.int64)),
-        readonly(offsets),
-    )
-    words, room = data.view(np.int64), min(len(indices), len(data))
-    stop = min(len(maps), first + len(indptr) - 1)
-    done, entries, end, status = first, 0, 0, kernels.OK
-    while done < stop and entries < limit and status == kernels.OK:
-        count, _ = walk(maps, done, "int64", None, False, keys, values, offsets)
-        count = min(count, stop - done)
-        if count == 0 or offsets[count] > room - end:
-            break
-        answer, written = kernels.vectorize_csr(
-            *index, read_keys, read_values, read_offsets, 0, count, skip_unknown, first_wins, end,
-            indptr[done - first :], indices, words,
-        )  # fmt: skip
-        status, end = int(answer), int(written)
-        count = count if status == kernels.OK else max(status, 0)
-        entries += int(offsets[count])
-        done += count
-    return done - first, entries, end
 
 
 # ---- one dict ----

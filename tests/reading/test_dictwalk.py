@@ -826,14 +826,13 @@ def test_a_kernel_serves_every_type_of_value_and_is_loaded_by_another_process(
     assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["2", "0"]
 
 
-# ---- rows written at once ----
+# ---- lists of dicts in the operators ----
 
 
 @pytest.mark.parametrize("container", [list, tuple, iter])
-def test_maps_of_int_and_float_are_written_at_once(
+def test_the_walk_goes_on_after_maps_that_it_does_not_take(
     container: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Maps that only the slower ways take stand between others, at the ends of pieces too."""
     rng = np.random.default_rng(5)
     maps: list[Any] = [
         {int(key): float(key) / 3 for key in rng.permutation(300)[: rng.integers(40)]}
@@ -849,20 +848,20 @@ def test_maps_of_int_and_float_are_written_at_once(
     monkeypatch.setattr(limits, "engine", "compiled")
     dv = DictVectorizer(int64_vocabulary=range(300))
     taken: list[int] = []
-    plain = dictwalk.walk_csr
 
-    def counted(*arguments: Any) -> tuple[int, int, int]:
-        found = plain(*arguments)
+    def counted(*arguments: Any) -> tuple[int, int]:
+        found = walk(*arguments)
         taken.append(found[0])
         return found
 
-    monkeypatch.setattr(dictwalk, "walk_csr", counted)
+    monkeypatch.setattr(limits, "chunk_entries", 4096)
+    monkeypatch.setattr(dictwalk, "walk", counted)
     assert (dv.csr(container(maps)).toarray() == expected).all()
     assert 2990 <= sum(taken) < 3000
 
 
 @pytest.mark.parametrize("number", [0, 1, 899, 900, 1999])
-def test_a_bad_map_among_those_written_at_once(number: int) -> None:
+def test_a_bad_map_among_those_that_are_walked_is_named(number: int) -> None:
     maps: list[Any] = [{1: 0.5, 2: 1.5} for _ in range(2000)]
     dv = DictVectorizer(int64_vocabulary=[1, 2])
     skipping = DictVectorizer(int64_vocabulary=[1, 2], handle_unknown="ignore")
@@ -885,9 +884,10 @@ def test_empty_maps_do_not_decide_the_type(monkeypatch: pytest.MonkeyPatch) -> N
         assert matrix.toarray().tolist() == [[0, 0]] * 3 + [[value, 0]]
 
 
-def test_a_map_longer_than_a_piece_is_taken() -> None:
-    long = dict.fromkeys(range(dictwalk.PIECE + 1), 0.5)
-    dv = DictVectorizer(int64_vocabulary=range(dictwalk.PIECE + 1))
+def test_a_map_longer_than_a_chunk_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "chunk_entries", 100)
+    long = dict.fromkeys(range(101), 0.5)
+    dv = DictVectorizer(int64_vocabulary=range(101))
     assert dv.csr([{1: 0.5}, long, {2: 0.5}]).indptr.tolist() == [
         0,
         1,
