@@ -3,7 +3,8 @@
 As for dicts (see `dictwalk`) the GIL is held, nothing that is called can run user code, and an
 object that is not exactly a str ends the walk: plain Python takes over there. A key's UTF-8 is
 that which CPython keeps for it; the keys are hashed 16 at a time, so that the memory of each has
-been asked for before it is needed: 25 ns a key where `dict.get` takes 200 to 400.
+been asked for before it is needed: 20 ns a key where `dict.get` takes 200 to 400 (asv:
+vocabulary.Columns).
 """
 
 from __future__ import annotations
