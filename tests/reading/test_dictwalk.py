@@ -1096,6 +1096,8 @@ def test_a_kernel_that_answers_wrongly_is_not_used(
     assert walk(maps, 0, kind, {}, True, *arrays[1:]) == (0, STOP)
     monkeypatch.undo()
     assert walk(maps, 0, kind, {}, True, *arrays[1:]) == (0, STOP)  # for good
+    words = dict.fromkeys(maps[0], 0)
+    assert not dictwalk.row_filler(words, kind, skip_unknown=False)(maps[0], np.zeros(1))
     dv = DictVectorizer.from_maps(maps * 3)
     assert dv(maps * 3).tolist() == [[1.5]] * 3
 
