@@ -38,6 +38,7 @@ def map_column(entries: Entries, null_maps: Array | None) -> ArrowArray:
         )
     items = _text(values, "value") if values.dtype == object else pa.array(values)
     columns = [_keys(keys), items]
+    # as the map's type has it: with a nullable key, pyarrow 18 ends the process in validate()
     fields = [pa.field("key", columns[0].type, nullable=False), pa.field("value", items.type)]
     pairs = pa.StructArray.from_arrays(columns, fields=fields)
     valid = None if null_maps is None else pa.array(~null_maps).buffers()[1]
@@ -75,7 +76,7 @@ def _whole(text: ArrowChunks) -> ArrowArray:
     if text.num_chunks == 1:
         return text.chunk(0)
     if pa.types.is_dictionary(text.type):
-        return text.unify_dictionaries().combine_chunks()
+        return text.combine_chunks()
     return _wide(text, text.nbytes).combine_chunks()
 
 

@@ -1072,6 +1072,16 @@ def test_numbers_of_a_struct_beyond_int64_are_named(beside: Any) -> None:
         read_column(column)
 
 
+def test_the_first_bad_row_of_a_struct_wins_whatever_its_field() -> None:
+    big = INT64_MAX + 1
+    fields = [pa.array([1, 1, big], pa.uint64()), pa.array([1, big, 1], pa.uint64())]
+    column = pa.StructArray.from_arrays(fields, ["a", "b"])
+    with pytest.raises(OverflowError, match=r"^MapBatch: map 1: key 'b'"):
+        read_column(column)
+    with pytest.raises(OverflowError, match=r"^MapBatch: map 0: key 'a'"):
+        read_column(pa.StructArray.from_arrays([fields[1][1:], fields[1][1:]], ["a", "b"]))
+
+
 def test_decimals_in_structs() -> None:
     kind = pa.decimal128(10, 2)
     column = pa.array(
@@ -1714,9 +1724,9 @@ def test_null_maps_are_null_in_the_column() -> None:
         assert batch.to_arrow().to_pylist() == ROWS
         assert batch[1:].to_arrow().null_count == 1
     for kind in (pa.string_view(), pa.dictionary("int8", pa.string())):
-        column = pa.chunked_array([column_of(ROWS, kind), column_of(ROWS[1:], kind)])
+        column = pa.chunked_array([column_of(ROWS, kind), column_of(ROWS[3:], kind)])
         batch = MapBatch.from_arrow(column, null_map="empty")
-        assert batch.to_arrow().to_pylist() == ROWS + ROWS[1:]
+        assert batch.to_arrow().to_pylist() == ROWS + ROWS[3:]
 
 
 @pytest.mark.parametrize(("keys", "values", "kind"), BATCHES)
