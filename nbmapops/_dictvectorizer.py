@@ -346,14 +346,15 @@ class DictVectorizer(Operator):
         Raises
         ------
         TypeError, OverflowError
-            As for a call.
+            As for a call; an integer key beyond int64 is an OverflowError, also where calls leave
+            it out.
 
         Examples
         --------
         >>> DictVectorizer(string_vocabulary=["a"]).unknown([{"a": 1}, {"b": 2, "c": 3}])
         (array([1, 1]), array(['b', 'c'], dtype=object))
         """
-        plan, given = self._read(maps, values, offsets, "lookup")
+        plan, given = self._read(maps, values, offsets, "lookup", skip_large=False)
         entries, bad = given.read_all()
         if bad is not None:
             raise bad.error

@@ -26,16 +26,22 @@ class Operator:
     _attributes: dict[str, Any]  # in the order of the parameters
     _plans: dict[str, Plan]
 
-    def _read(self, maps: Any, values: Any, offsets: Any, part: Part) -> tuple[Plan, Input]:
-        """Read what the operator was called with, and choose the plan for its kind of key."""
+    def _read(
+        self, maps: Any, values: Any, offsets: Any, part: Part, *, skip_large: bool = True
+    ) -> tuple[Plan, Input]:
+        """Read what the operator was called with, and choose the plan for its kind of key.
+
+        Without `skip_large` a key beyond int64 is an error, whatever unknown keys are.
+        """
         plans = self._plans
         if len(plans) == 1:
             ((kind, plan),) = plans.items()
             given = read_input(
-                self._name, maps, values, offsets, kind, (part,), skip_large=plan.skip_large
-            )
+                self._name, maps, values, offsets, kind, (part,),
+                skip_large=skip_large and plan.skip_large,
+            )  # fmt: skip
             return plan, given
-        skip_large = plans["int64"].skip_large
+        skip_large = skip_large and plans["int64"].skip_large
         given = read_input(self._name, maps, values, offsets, None, (part,), skip_large=skip_large)
         entries, bad = given.read_all()
         return plans[entries.keys.kind], Input(entries, given.one, bad)

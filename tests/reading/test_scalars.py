@@ -152,6 +152,25 @@ def listed(entries: Entries) -> list[Any]:
     return [entries.keys.to_array().tolist(), entries.values.tolist(), entries.offsets.tolist()]
 
 
+@pytest.mark.parametrize("options", [{"handle_unknown": "ignore"}, {"semantics": "onnxruntime"}])
+def test_keys_beyond_int64_are_left_out_as_unknown_but_not_in_silence(options: Any) -> None:
+    op = DictVectorizer(int64_vocabulary=[1], **options)
+    for key in LARGE:
+        forms: list[tuple[Any, ...]] = [
+            ([{key: 2.0, 1: 3.0}],), ([[(key, 2.0), (1, 3.0)]],), ([key, 1], [2.0, 3.0], [0, 2]),
+            ({1: 3.0, key: 2.0},), ([key, 1], [2.0, 3.0]),
+        ]  # fmt: skip
+        if 0 <= key < 2**64:
+            forms.append((np.array([key, 1], np.uint64), np.array([2.0, 3.0]), [0, 2]))
+        for name in WAYS:
+            with way(name):
+                for form in forms:
+                    assert op(*form).ravel().tolist() == [3.0]
+                    assert op.csr(*form).toarray().tolist() == [[3.0]]
+                    with pytest.raises(OverflowError, match=f"map 0: key {key} does not fit"):
+                        op.unknown(*form)
+
+
 def test_keys_beyond_int64_are_left_out_where_asked() -> None:
     """Their values still count for the type, as those of other entries that are skipped."""
     expected = [[1], [3.0], [0, 0, 1, 1]]
