@@ -89,18 +89,20 @@ class FewDicts:
         plan, dtype = self._plan, self._dtype(maps)
         if dtype is None or plan.vocabulary is None:
             return None
-        column_of = plan.vocabulary.columns.__getitem__
+        columns = plan.vocabulary.columns
+        skips = self._skips(dtype)
         indices: list[int] = []
         data: list[Any] = []
         indptr = [0]
         for mapping in maps:
             if not self._are_plain(mapping, dtype):
                 return None
+            known = _known(columns, mapping) if skips else mapping
             try:
-                columns = list(map(column_of, mapping))
-            except KeyError:  # unknown: an error, or to be skipped
+                placed = list(map(columns.__getitem__, known))
+            except KeyError:  # unknown
                 return None
-            pairs = sorted(zip(columns, mapping.values(), strict=True))
+            pairs = sorted(zip(placed, known.values(), strict=True))
             indices += [column for column, _ in pairs]
             data += [value for _, value in pairs]
             indptr.append(len(indices))
@@ -129,6 +131,10 @@ class FewDicts:
             return None
         row.fill(0)
         return row
+
+    def _skips(self, dtype: type[np.generic]) -> bool:
+        """Whether unknown keys are left out unseen: an int beyond int64 would be an error."""
+        return self._plan.policy.skip_unknown and dtype is not np.int64
 
     def _are_plain(self, mapping: dict[Any, Any], dtype: type[np.generic]) -> bool:
         types = set(map(type, mapping.values()))
@@ -174,16 +180,19 @@ class FewDicts:
         column_of = vocabulary.columns
         cells: Any = memoryview(rows.reshape(-1))  # type: ignore[arg-type]
         start, width = 0, self._plan.width
+        dtype: type[np.generic] = rows.dtype.type
+        skips = self._skips(dtype)
         try:
             for mapping in maps:
                 values.update(map(type, mapping.values()))
                 keys.update(map(type, mapping))
-            if len(values) != 1 or _DTYPES.get(values.pop()) is not rows.dtype.type:
+            if len(values) != 1 or _DTYPES.get(values.pop()) is not dtype:
                 return False
             if keys != {_KEY_TYPES[self._plan.key_kind]}:
                 return False
             for mapping in maps:
-                for key, value in mapping.items():
+                known = _known(column_of, mapping) if skips else mapping
+                for key, value in known.items():
                     cells[start + column_of[key]] = value
                 start += width
         except (KeyError, ValueError, RuntimeError):  # as in _write
@@ -202,11 +211,19 @@ class FewDicts:
             if not self._are_plain(mapping, row.dtype.type):
                 return False
             cells: Any = memoryview(row)  # type: ignore[arg-type]  # 35 ns a cell, not 70
-            for key, value in mapping.items():
+            known = _known(column_of, mapping) if self._skips(row.dtype.type) else mapping
+            for key, value in known.items():
                 cells[column_of[key]] = value
         except (KeyError, ValueError, RuntimeError):  # unknown, out of range, dict changed
             return False
         return True
+
+
+def _known(columns: dict[Any, int], mapping: dict[Any, Any]) -> dict[Any, Any]:
+    """Return the entries of a dict whose keys are known: the dict itself where all are."""
+    if columns.keys() >= mapping.keys():
+        return mapping
+    return {key: value for key, value in mapping.items() if key in columns}
 
 
 # ------------------------------------------------------------------------------- arrays as they are
