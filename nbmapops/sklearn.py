@@ -60,8 +60,10 @@ class DictVectorizer(_Original):  # type: ignore[misc]
 
     Notes
     -----
-    The compiled walk takes lists, tuples and iterators of dicts whose keys are all str or all int
-    and whose values are numbers. Conversion by skl2onnx works without registration.
+    Lists, tuples and iterators of dicts with str and int keys are read by compiled code, whatever
+    the values: numbers of Python and NumPy, text, None, and lists, tuples and sets of text. Odd
+    maps between them, and small inputs, are read in plain Python. A list of (key, value) pairs is
+    a map, too. Conversion by skl2onnx works without registration.
 
     Examples
     --------

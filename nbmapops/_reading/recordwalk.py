@@ -564,51 +564,72 @@ _RANKED = 64
 _STABLE = 16
 
 
+@_helper
+def _renumber(columns: Any, lo: Any, hi: Any, column_of: Any) -> Any:
+    """Write the column of each code in its place; False for a code that is none."""
+    for i in range(lo, hi):
+        code = columns[i]
+        if not 0 <= code < len(column_of):
+            return False
+        columns[i] = column_of[code]
+    return True
+
+
+@_helper
+def _ascends(columns: Any, lo: Any, hi: Any) -> Any:
+    descents = 0
+    for i in range(lo + 1, hi):
+        descents += int(columns[i] < columns[i - 1])
+    return descents == 0
+
+
+@_helper
+def _repeats(columns: Any, lo: Any, hi: Any) -> Any:
+    """Tell whether a column stands twice in a sorted row."""
+    repeated = 0
+    for i in range(lo + 1, hi):
+        repeated += int(columns[i] == columns[i - 1])
+    return repeated > 0
+
+
+@_helper
+def _sort_row(columns: Any, values: Any, lo: Any, n: Any, local: Any, held: Any) -> Any:
+    """Sort a short row by rank: how many columns stand before, equal ones in their order."""
+    at = np.uint64(lo)
+    for i in range(np.uint64(n)):
+        local[i] = columns[at + i]
+        held[i] = values[at + i]
+    for i in range(np.uint64(n)):
+        column, place = local[i], np.int32(0)
+        for k in range(i):
+            place += local[k] <= column
+        for k in range(i + np.uint64(1), np.uint64(n)):
+            place += local[k] < column
+        columns[at + np.uint64(place)] = column
+        values[at + np.uint64(place)] = held[i]
+
+
 @kernel
 def _arrange(columns: Any, values: Any, offsets: Any, first: int, last: int, column_of: Any) -> int:
-    """Sort rows in place; see `arrange`."""
+    """Sort rows in place; how many are not sorted, or -1 for rows that are none. See `arrange`."""
     local, held = np.empty(_RANKED, columns.dtype), np.empty(_RANKED, values.dtype)
     unsorted = 0
     for row in range(first, last):
         lo, hi = offsets[row], offsets[row + 1]
         if not 0 <= lo <= hi <= min(len(columns), len(values)):
             return -1
-        at, n = np.uint64(lo), hi - lo
-        descents, before = 0, np.int64(-1)
-        for i in range(np.uint64(n)):
-            column = np.int64(columns[at + i])
-            if len(column_of) > 0:
-                if not 0 <= column < len(column_of):
-                    return -1
-                column = np.int64(column_of[column])
-                columns[at + i] = column
-            descents += int(column < before)
-            before = column
-        if descents == 0:
+        if len(column_of) > 0 and not _renumber(columns, lo, hi, column_of):
+            return -1
+        if _ascends(columns, lo, hi):
             continue
-        if n > _RANKED:
+        if hi - lo > _RANKED:
             unsorted += 1
             continue
-        for i in range(np.uint64(n)):
-            local[i] = columns[at + i]
-            held[i] = values[at + i]
-        repeated = False
-        for i in range(np.uint64(n)):
-            column, place = local[i], np.int32(0)
-            for k in range(i):
-                place += local[k] <= column
-            for k in range(i + np.uint64(1), np.uint64(n)):
-                place += local[k] < column
-            columns[at + np.uint64(place)] = column
-            values[at + np.uint64(place)] = held[i]
-        if n > _STABLE:
-            for i in range(np.uint64(1), np.uint64(n)):
-                repeated |= columns[at + i - np.uint64(1)] == columns[at + i]
-        if repeated:
+        _sort_row(columns, values, lo, hi - lo, local, held)
+        if hi - lo > _STABLE and _repeats(columns, lo, hi):
+            columns[lo:hi] = local[: hi - lo]
+            values[lo:hi] = held[: hi - lo]
             unsorted += 1
-            for i in range(np.uint64(n)):
-                columns[at + i] = local[i]
-                values[at + i] = held[i]
     return unsorted
 
 
