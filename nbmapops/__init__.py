@@ -7,6 +7,7 @@ The map of the package, in reading order; a module imports only modules above it
 
 ``errors``              exceptions and how values are shown in messages
 ``_constants``          what modules with and without Numba share
+``_types``              types of arguments, for type checkers
 ``_limits``             sizes at which work is cut, and the engine that tests may force
 ``_load``               how the kernels are imported, whatever breaks in
 ``_jit``                how functions are compiled and cached

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from nbmapops._constants import Array
+    from nbmapops._types import CastTo, IndexDtype, MapForm, Semantics
 
-CastTo = Literal["TO_FLOAT", "TO_INT64", "TO_STRING"]
-MapForm = Literal["DENSE", "SPARSE"]
-Semantics = Literal["strict", "onnxruntime"]
 _TARGETS = {"TO_FLOAT": "float32", "TO_INT64": "int64", "TO_STRING": "string"}
 
 
@@ -237,7 +235,7 @@ class CastMap(Operator):
         offsets: Any = None,
         /,
         *,
-        index_dtype: type[np.signedinteger[Any]] | None = None,
+        index_dtype: IndexDtype | None = None,
         threads: int = 1,
     ) -> csr_array:
         """Convert to a sparse matrix (SPARSE with numbers).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -27,10 +27,15 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from nbmapops._constants import Array
-
-Semantics = Literal["strict", "onnxruntime"]
-HandleUnknown = Literal["error", "ignore"]
-Order = Literal["sorted", "first_seen"]
+    from nbmapops._types import (
+        Dtype,
+        HandleUnknown,
+        IndexDtype,
+        IntWords,
+        Order,
+        Semantics,
+        TextWords,
+    )
 
 
 class DictVectorizer(Operator):
@@ -86,9 +91,9 @@ class DictVectorizer(Operator):
     def __init__(
         self,
         *,
-        int64_vocabulary: Any = None,
-        string_vocabulary: Any = None,
-        dtype: Any = None,
+        int64_vocabulary: IntWords | None = None,
+        string_vocabulary: TextWords | None = None,
+        dtype: Dtype | None = None,
         handle_unknown: HandleUnknown | None = None,
         fill_value: float | str | Decimal | Fraction | None = None,
         semantics: Semantics = "strict",
@@ -152,7 +157,7 @@ class DictVectorizer(Operator):
         order: Order = "sorted",
         min_maps: int = 1,
         max_words: int | None = None,
-        dtype: Any = None,
+        dtype: Dtype | None = None,
         handle_unknown: HandleUnknown | None = None,
         fill_value: float | str | Decimal | Fraction | None = None,
         semantics: Semantics = "strict",
@@ -196,6 +201,7 @@ class DictVectorizer(Operator):
                 f'DictVectorizer: order must be "sorted" or "first_seen", not {show(order)}'
             )
         limits = check_pruning(min_maps, max_words, "DictVectorizer")
+        words: Any  # int64 in an array, or a list of str
         if limits == (1, None):
             kind, words = learn(maps, values, offsets)
             if order == "sorted":
@@ -285,7 +291,7 @@ class DictVectorizer(Operator):
         offsets: Any = None,
         /,
         *,
-        index_dtype: type[np.signedinteger[Any]] | None = None,
+        index_dtype: IndexDtype | None = None,
         threads: int = 1,
     ) -> csr_array:
         """Convert one map or a batch to a sparse matrix.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from nbmapops._engine.choose import Part
     from nbmapops._options import Plan
+    from nbmapops._types import Dtype, Semantics
 
 
 class Operator:
@@ -65,15 +66,16 @@ class Operator:
         return fill
 
     @property
-    def semantics(self) -> str:
+    def semantics(self) -> Semantics:
         """The mode: "strict" or "onnxruntime"."""
-        return str(self._attributes["semantics"])
+        semantics: Semantics = self._attributes["semantics"]
+        return semantics
 
     @property
     def _plan(self) -> Plan:
         return next(iter(self._plans.values()))
 
-    def result_type(self, value_type: object = None) -> np.dtype[Any]:
+    def result_type(self, value_type: Dtype | None = None) -> np.dtype[Any]:
         """Return the dtype of the result for values of a type.
 
         Parameters

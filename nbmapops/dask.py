@@ -25,7 +25,7 @@ array([[0., 1., 0.],
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nbmapops._castmap import CastMap
+    from nbmapops._types import Dtype, HandleUnknown, Order, Semantics
 
 __all__ = ["csr", "dense", "from_maps"]
 
@@ -58,11 +59,11 @@ _FAN_IN = 8  # vocabularies that one task of the tree joins
 def from_maps(
     maps: _Bag,
     *,
-    order: Literal["sorted", "first_seen"] = "sorted",
-    dtype: object = None,
-    handle_unknown: Literal["error", "ignore"] | None = None,
+    order: Order = "sorted",
+    dtype: Dtype | None = None,
+    handle_unknown: HandleUnknown | None = None,
     fill_value: float | str | None = None,
-    semantics: Literal["strict", "onnxruntime"] = "strict",
+    semantics: Semantics = "strict",
 ) -> DictVectorizer:
     """Make an operator whose vocabulary is the keys of all maps, learned by a tree of tasks.
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from nbmapops._constants import Array
+    from nbmapops._types import Dtype, NullMap
 
 
 class MapBatch:
@@ -204,9 +205,9 @@ class MapBatch:
         cls,
         maps: Iterable[Any],
         *,
-        key_type: Any = None,
-        value_type: Any = None,
-        null_map: str = "error",
+        key_type: Dtype | None = None,
+        value_type: Dtype | None = None,
+        null_map: NullMap = "error",
         null_value: Any = "error",
     ) -> MapBatch:
         """Make a batch of mappings, or of lists of (key, value) pairs.
@@ -273,7 +274,7 @@ class MapBatch:
 
     @classmethod
     def from_arrow(
-        cls, column: Any, *, null_map: str = "error", null_value: Any = "error"
+        cls, column: Any, *, null_map: NullMap = "error", null_value: Any = "error"
     ) -> MapBatch:
         """Make a batch of an Arrow map column (extra ``[arrow]``).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 try:
     import onnx
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy as np
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import NDArray
+
+    from nbmapops._types import Dtype, HandleUnknown, Semantics
 
 DOMAIN = "ai.onnx.ml"
 OPERATORS: dict[str, type[CastMap | DictVectorizer]] = {
     "CastMap": CastMap,
     "DictVectorizer": DictVectorizer,
 }
-Semantics: TypeAlias = Literal["strict", "onnxruntime"]
-HandleUnknown: TypeAlias = Literal["error", "ignore"]
 _Attribute: TypeAlias = "int | str | list[int] | list[str]"
 
 
@@ -35,7 +35,7 @@ def from_node(
     semantics: Semantics = "strict",
     fill_value: float | str | None = None,
     handle_unknown: HandleUnknown | None = None,
-    dtype: DTypeLike | None = None,
+    dtype: Dtype | None = None,
 ) -> CastMap | DictVectorizer:
     """Make the operator that a node describes.
 

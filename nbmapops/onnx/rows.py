@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from nbmapops._castmap import CastMap
+    from nbmapops._types import HandleUnknown, Semantics
     from nbmapops.onnx.graph import Front, MapType
-    from nbmapops.onnx.nodes import HandleUnknown, Semantics
 
 Rows: TypeAlias = "NDArray[np.generic]"
 Maps: TypeAlias = "list[object] | tuple[object, ...] | MapBatch"

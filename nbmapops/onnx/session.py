@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import onnx
     import onnxruntime
 
+    from nbmapops._types import HandleUnknown, Semantics
     from nbmapops.onnx.graph import Source
-    from nbmapops.onnx.nodes import HandleUnknown, Semantics
     from nbmapops.onnx.rows import Maps
 
 # Below so many columns, and up to so many cells, dense rows are as fast as a sparse product: 200

@@ -108,7 +108,7 @@ def test_a_learned_vocabulary_becomes_a_model() -> None:
     [("float", "double", 0.1), ("int64", "float", 2**24 + 1), ("double", "double", 0.1)],
 )
 def test_a_dtype_that_cast_gives_exactly_is_written(
-    value_type: Any, dtype: str, value: Any
+    value_type: Any, dtype: Any, value: Any
 ) -> None:
     op = DictVectorizer(string_vocabulary=["a", "b"], dtype=dtype)
     model = to_model(op, value_type=value_type)

@@ -304,10 +304,10 @@ def test_key_type_and_value_type() -> None:
         MapBatch.from_dicts([{1: 1}], key_type="string")
     for wrong in ("float", "text", np.int32, 7):
         with pytest.raises(TypeError, match="key_type"):
-            MapBatch.from_dicts([], key_type=wrong)
+            MapBatch.from_dicts([], key_type=wrong)  # type: ignore[arg-type]
     for wrong in ("text", np.int32, 7):
         with pytest.raises(TypeError, match="value_type"):
-            MapBatch.from_dicts([], value_type=wrong)
+            MapBatch.from_dicts([], value_type=wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

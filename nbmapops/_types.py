@@ -1,0 +1,49 @@
+"""Types of arguments, for type checkers: what an option may be, what a vocabulary is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeAlias, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Semantics = Literal["strict", "onnxruntime"]
+HandleUnknown = Literal["error", "ignore"]
+Order = Literal["sorted", "first_seen"]
+CastTo = Literal["TO_FLOAT", "TO_INT64", "TO_STRING"]
+MapForm = Literal["DENSE", "SPARSE"]
+NullMap = Literal["error", "empty"]
+Dtype: TypeAlias = (
+    Literal["float", "double", "int64", "string", "float32", "float64"]
+    | np.dtype[Any]
+    | type[np.generic | float | str]
+)
+IndexDtype: TypeAlias = Literal["int32", "int64"] | np.dtype[Any] | type[np.signedinteger[Any]]
+
+_Word_co = TypeVar("_Word_co", covariant=True)
+
+
+class Words(Protocol[_Word_co]):
+    """A list, a tuple, a range.
+
+    A str is not one, because ``in`` takes text only there; dicts and sets have no `index`.
+    """
+
+    def __contains__(self, word: object, /) -> bool: ...
+    def __getitem__(self, position: SupportsIndex, /) -> _Word_co: ...
+    def __iter__(self) -> Iterator[_Word_co]: ...
+    def __len__(self) -> int: ...
+    def index(self, word: Any, /) -> int: ...
+
+
+class Column(Protocol):
+    """An array of NumPy or Arrow, a column of pandas or polars."""
+
+    def __len__(self) -> int: ...
+    def __array__(self) -> np.ndarray[Any, Any]: ...
+
+
+IntWords: TypeAlias = Words[int | np.integer[Any]] | Column
+TextWords: TypeAlias = Words[str] | Column
