@@ -49,24 +49,36 @@ def one_map(
     where = f"{plan.operator}: map {number}"
     _, value_kind = kinds_of_map(where, keys, values, plan.key_kind, value_kind)
     keys, values = exact_map(where, keys, values, value_kind, skip_large=plan.skip_large)
-    value_kind = value_kind or "float64"
+    return exact_one_map(plan, number, keys, values, value_kind or "float64")
+
+
+def exact_one_map(
+    plan: Plan, number: int, keys: Sequence[Any], values: Sequence[Any], value_kind: str
+) -> tuple[list[int], list[Any], str]:
+    """Run one map whose types are checked already: keys and values are exact, of these kinds."""
+    where = f"{plan.operator}: map {number}"
     if plan.form == "SPARSE":
         _check_range(where, keys, plan)
     columns = _columns(plan, keys)
-    entries = _distinct(where, keys, columns, plan)
-    for entry in entries:
-        if columns[entry] < 0:
-            raise _unknown_error(where, keys[entry], plan)
+    same = keys if plan.form == "DENSE" else columns
+    results: Sequence[Any] = values
+    entries: Sequence[int] = range(len(keys))
+    if len(set(same)) < len(same) or -1 in columns:
+        entries = _distinct(where, keys, columns, plan)
+        for entry in entries:
+            if columns[entry] < 0:
+                raise _unknown_error(where, keys[entry], plan)
+        columns = [columns[entry] for entry in entries]
+        results = [values[entry] for entry in entries]
     kind = plan.result_kind(value_kind)
-    results = [values[entry] for entry in entries]
     if kind != value_kind or plan.policy.rules == "onnxruntime":
         results = _converted(where, keys, values, entries, (value_kind, kind, plan.policy.rules))
     if plan.vocabulary is not None and plan.vocabulary.copies is not None:
-        return _repeated(plan.vocabulary, [columns[entry] for entry in entries], results, kind)
+        return _repeated(plan.vocabulary, columns, results, kind)
     if plan.form == "DENSE":
-        order = sorted(range(len(entries)), key=lambda position: keys[entries[position]])
+        order = sorted(range(len(entries)), key=[keys[entry] for entry in entries].__getitem__)
         return list(range(len(order))), [results[position] for position in order], kind
-    return [columns[entry] for entry in entries], results, kind
+    return columns, list(results), kind
 
 
 def rerun(

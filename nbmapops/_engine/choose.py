@@ -1,8 +1,8 @@
 """Engine, choice: plain Python or compiled code, by what a piece of work costs either way.
 
-The plain engine needs no compiler, but an entry costs it a microsecond. The compiled engine takes
-a few nanoseconds, once its kernels are loaded: that takes as long as some hundred thousand entries
-in plain Python where the disk cache holds the kernels, and as millions where it does not.
+The plain engine needs no compiler, but an entry costs it up to a microsecond. The compiled engine
+takes a few nanoseconds, once its kernels are loaded: that takes as long as some hundred thousand
+entries in plain Python where the disk cache holds them, and as millions where it does not.
 
 A process rents until renting has cost as much as buying: work runs in plain Python until what was
 spent there on work of this kind, and what this call would cost there, exceeds what loading costs.
@@ -39,12 +39,13 @@ Part = Literal[
     "one dict",
     "records",
 ]
-# What the plain engine takes, in seconds (asv: startup.Plain).
-ENTRY, MAP = 1.2e-6, 3e-6
-# What a call of loaded kernels takes beside its entries.
-CALL = 40e-6
-# Importing Numba and its first kernel, then each further kernel, from the disk cache.
-NUMBA, KERNEL = 0.3, 0.03
+# What the plain engine takes for each part of the work, in CPU seconds: reading dicts and placing
+# values take 0.35 us an entry each (asv: startup.Plain).
+ENTRY, MAP = 0.35e-6, 1.5e-6
+# What a call of loaded kernels takes beside its entries (asv: dictvectorizer.SmallArrays).
+CALL = 30e-6
+# Importing Numba, and loading a kernel from the disk cache (asv: startup.Warm).
+NUMBA, KERNEL = 0.2, 0.03
 
 
 class _Kernel:
@@ -58,17 +59,17 @@ class _Kernel:
 
 # asv: startup.Cold shows the sums.
 _KERNELS: dict[Part, _Kernel] = {
-    "dense": _Kernel("nbmapops.kernels", "vectorize_dense", 1.2),
-    "csr": _Kernel("nbmapops.kernels", "vectorize_csr", 2.5),
-    "order": _Kernel("nbmapops.kernels", "order_dense", 2.5),
-    "lookup": _Kernel("nbmapops.kernels", "lookup", 0.8),
+    "dense": _Kernel("nbmapops.kernels", "vectorize_dense", 1.3),
+    "csr": _Kernel("nbmapops.kernels", "vectorize_csr", 2.0),
+    "order": _Kernel("nbmapops.kernels", "order_dense", 0.7),
+    "lookup": _Kernel("nbmapops.kernels", "lookup", 0.6),
     "distinct": _Kernel("nbmapops.kernels", "distinct", 0.5),
     "sums": _Kernel("nbmapops.kernels", "sum_rows", 1.5),
     "rows": _Kernel("nbmapops.kernels", "group", 0.5),
     "texts": _Kernel("nbmapops._reading.textwalk", "_find", 1.5),
-    "int64 dicts": _Kernel("nbmapops._reading.dictwalk", "_walk_int64", 1.5),
-    "text dicts": _Kernel("nbmapops._reading.dictwalk", "_walk_string", 2.0),
-    "one dict": _Kernel("nbmapops._reading.dictwalk", "_fill", 1.0),
+    "int64 dicts": _Kernel("nbmapops._reading.dictwalk", "_walk_int64", 0.9),
+    "text dicts": _Kernel("nbmapops._reading.dictwalk", "_walk_string", 1.0),
+    "one dict": _Kernel("nbmapops._reading.dictwalk", "_fill", 0.6),
     "records": _Kernel("nbmapops._reading.recordwalk", "_walk_records", 5.0),
 }
 _LOG = logging.getLogger("nbmapops")
@@ -77,9 +78,9 @@ _spent: dict[Part, float] = defaultdict(float)
 _broken: list[str] = []
 
 
-def plain_cost(entries: int, maps: int = 1) -> float:
-    """Return the seconds that the plain engine takes."""
-    return entries * ENTRY + maps * MAP
+def plain_cost(entries: int, maps: int = 1, parts: int = 1) -> float:
+    """Return the seconds that the plain engine takes for so many parts of the work."""
+    return (entries * ENTRY + maps * MAP) * parts
 
 
 def compiled(entries: int, maps: int, *parts: Part) -> bool:
@@ -99,12 +100,13 @@ def compiled(entries: int, maps: int, *parts: Part) -> bool:
     """
     if limits.engine is not None:
         return limits.engine == "compiled" and _importable()
-    cost = plain_cost(entries, maps)
+    cost = plain_cost(entries, maps, len(parts))
     missing = [part for part in parts if part not in _loaded and not is_loaded(part)]
     if not missing:
-        return cost > CALL
-    spent = max(_spent[part] for part in missing)
-    if cost + spent > _loading(missing) and _importable():
+        return cost > CALL * len(parts)
+    total = cost + max(_spent[part] for part in missing)
+    # A look at the disk cache takes some milliseconds: not before it can matter.
+    if total > _loading(missing, cached=True) and total > _loading(missing) and _importable():
         return True
     for part in missing:
         _spent[part] += cost
@@ -123,12 +125,12 @@ def is_loaded(part: Part) -> bool:
     return False
 
 
-def _loading(parts: list[Part]) -> float:
-    """Return the seconds that it takes until these kernels can run."""
+def _loading(parts: list[Part], *, cached: bool = False) -> float:
+    """Return the seconds until these kernels can run; `cached`: were they in the disk cache."""
     seconds = 0.0 if "numba" in sys.modules else NUMBA
     for part in parts:
         kernel = _KERNELS[part]
-        seconds += KERNEL if _is_cached(kernel.name) else kernel.seconds
+        seconds += KERNEL if cached or _is_cached(kernel.name) else kernel.seconds
     return seconds
 
 

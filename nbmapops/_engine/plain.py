@@ -11,7 +11,7 @@ from nbmapops._engine.blocks import BadRow, Parts, filled, index_dtype_for
 from nbmapops._reading.arrays import value_array
 from nbmapops._reading.entries import int_array
 from nbmapops._reading.scalars import items_of, kinds_of_map
-from nbmapops._semantics import one_map
+from nbmapops._semantics import exact_one_map, one_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ def _maps(plan: Plan, entries: Entries) -> Iterator[tuple[list[int], list[Any]]]
     for number in range(len(ends) - 1):
         part = slice(ends[number], ends[number + 1])
         try:
-            columns, results, _ = one_map(plan, number, keys[part], values[part], kind)
+            columns, results, _ = exact_one_map(plan, number, keys[part], values[part], kind)
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise BadRow(number, error) from None
         yield columns, results
