@@ -7,6 +7,7 @@ and tests compare both.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,7 +80,7 @@ class FewDicts:
         rows = self._zeros((len(maps), self._plan.width), dtype, out)
         if rows is None:
             return None
-        fill = self._filler()
+        fill = self._filler(sum(map(len, maps)))
         if not (self._write_all(maps, rows) if fill is None else self._fill_all(fill, maps, rows)):
             return None
         return rows if out is None else out  # type: ignore[return-value]
@@ -144,15 +145,19 @@ class FewDicts:
             return False
         return set(map(type, mapping)) == {_KEY_TYPES[self._plan.key_kind]}
 
-    def _filler(self) -> Callable[[dict[Any, Any], Array], bool] | None:
-        """Return the compiled way to fill a row, once the walk is loaded."""
-        vocabulary = self._plan.vocabulary
-        assert vocabulary is not None
-        if self._fill is None and choose.is_loaded(_WALKS[self._plan.key_kind]):
-            walk = compiled_walk()
-            if walk is not None:
-                skip = self._plan.policy.skip_unknown
-                self._fill = walk.row_filler(vocabulary.columns, self._plan.key_kind, skip)
+    def _filler(self, entries: int) -> Callable[[dict[Any, Any], Array], bool] | None:
+        """Return the compiled writer, once it pays; its plain rival takes a third of an engine."""
+        if self._fill is not None or "numba" not in sys.modules:
+            return self._fill
+        plan = self._plan
+        if not (choose.is_loaded(_WALKS[plan.key_kind]) and plan.vocabulary is not None):
+            return None
+        if not (choose.is_loaded("one dict") or choose.compiled(entries // 3, 0, "one dict")):
+            return None
+        walk = compiled_walk()
+        if walk is not None:
+            skip = plan.policy.skip_unknown
+            self._fill = walk.row_filler(plan.vocabulary.columns, plan.key_kind, skip)
         return self._fill
 
     def _fill_all(
@@ -204,7 +209,7 @@ class FewDicts:
         vocabulary = self._plan.vocabulary
         assert vocabulary is not None
         column_of = vocabulary.columns
-        fill = self._filler()
+        fill = self._filler(len(mapping))
         try:
             if fill is not None:
                 return fill(mapping, row)
