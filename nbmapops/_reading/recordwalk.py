@@ -82,7 +82,7 @@ from nbmapops._reading.dictwalk import available as _dicts_can_be_read
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nbmapops._reading.scalars import Array
+    from nbmapops._constants import Array
 
 __all__ = ["DONE", "FULL", "STOP", "Walk", "arrange", "available"]
 

@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nbmapops._constants import INT64_MAX as INT64_MAX  # noqa: PLC0414 (others import it from here)
-from nbmapops._constants import INT64_MIN as INT64_MIN  # noqa: PLC0414 (others import it from here)
-from nbmapops._constants import Array as Array  # noqa: PLC0414 (others import it from here)
+from nbmapops._constants import INT64_MAX, INT64_MIN
 from nbmapops._reading.columns import is_missing
 from nbmapops.errors import CastError, show
 

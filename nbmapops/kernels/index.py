@@ -58,7 +58,7 @@ def hash_key(key: Any, multiplier: Any) -> Any:
 
 @kernel
 def _slot(h: Any, pilot: Any, n_slots: Any) -> Any:
-    return ((((h ^ (np.uint64(pilot) * _K2)) * _K1) >> _U32) * n_slots) >> _U32
+    return ((((h ^ (pilot * _K2)) * _K1) >> _U32) * n_slots) >> _U32
 
 
 @inlined
@@ -137,7 +137,7 @@ def _find_pilot(
     for pilot in range(_PILOTS):
         hit = _U0
         for i in range(lo, hi):
-            s = _slot(hashes[i], pilot, n_slots)
+            s = _slot(hashes[i], np.uint64(pilot), n_slots)
             places[i - lo] = s
             hit |= taken[s >> _U6] >> (s & _U63)
         if hit & _U1 == _U0 and _equal_at(places, _U0, hi - lo) < 0:
@@ -210,13 +210,13 @@ def build_hash(
         slots[2 * s + 1] = -1
     for i in range(words.size):
         h = hash_key(words[i], factor)
-        s = _slot(h, pilots[h >> to_bucket], size) << _U1
+        s = _slot(h, np.uint64(pilots[h >> to_bucket]), size) << _U1
         slots[s] = words[i]
         slots[s + _U1] = i
     return OK
 
 
-@kernel
+@inlined
 def read_header(header: Array, pilots: Array, slots: Array, table: Array) -> Header:
     """Load the header: status, kind, columns, smallest word, slots, bucket bits, multiplier."""
     if header.size != 8 or header[0] != FORMAT:
@@ -264,7 +264,7 @@ def find_columns(
         for i in range(n):
             key = keys[at + i]
             h = hash_key(key, multiplier)
-            s = _slot(h, pilots[h >> to_bucket], n_slots) << _U1
+            s = _slot(h, np.uint64(pilots[h >> to_bucket]), n_slots) << _U1
             column = slots[s + _U1]
             known = slots[s] == key and np.uint64(column) < width
             column = column if known else np.int64(-1)
@@ -346,6 +346,6 @@ def find(header: Array, pilots: Array, slots: Array, table: Array, key: Integer)
     else:
         h = hash_key(np.int64(key), np.uint64(head[6]))
         pilot = pilots[h >> (_U64 - np.uint64(head[5]))]
-        s = _slot(h, pilot, np.uint64(head[4])) << _U1
+        s = _slot(h, np.uint64(pilot), np.uint64(head[4])) << _U1
         column = slots[s + _U1] if slots[s] == key else column
     return column if np.uint64(column) < np.uint64(head[2]) else np.int64(-1)

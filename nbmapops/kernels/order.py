@@ -78,17 +78,18 @@ def survey(keys: Array, lo: Integer, n: Integer) -> Any:
 
 
 @inlined
-def _count_bits(x: Any) -> Any:
+def _popcount(x: Any) -> Any:
     x = x - ((x >> _U1) & _PAIRS)
     x = (x & _NIBBLES) + ((x >> _U2) & _NIBBLES)
     return (((x + (x >> _U4)) & _BYTES) * _ONES) >> _U56
 
 
 @inlined
-def mark(keys: Array, lo: Integer, n: Integer, least: Any, span: Any) -> Any:
-    """Bitmap of the keys less `least`, 32 to a word, each word above it the number of bits before.
+def bit_vector(keys: Array, lo: Integer, n: Integer, least: Any, span: Any) -> Any:
+    """Bit vector of the keys less `least`: 32 bits, and above them how many are set before.
 
-    Returns the bitmap, and whether no key repeats.
+    With these counts the rank of a bit is one popcount. Returns the vector, and whether no key
+    repeats.
     """
     bitmap = zeros64(np.int64(span >> _U5) + 1)
     at = np.uint64(lo)
@@ -99,15 +100,15 @@ def mark(keys: Array, lo: Integer, n: Integer, least: Any, span: Any) -> Any:
     for w in range(bitmap.size):
         word = bitmap[w]
         bitmap[w] = word | (total << _U32)
-        total += _count_bits(word)
+        total += _popcount(word)
     return bitmap, total == np.uint64(n)
 
 
 @inlined
-def marked_before(bitmap: Array, place: Any) -> Any:
-    """Return the rank of a place of the bit vector: how many bits before it are set."""
+def rank_of_bit(bitmap: Array, place: Any) -> Any:
+    """Return the rank of a bit: how many bits before it are set."""
     word = bitmap[place >> _U5]
-    return (word >> _U32) + _count_bits(word & ((_U1 << (place & _U31)) - _U1))
+    return (word >> _U32) + _popcount(word & ((_U1 << (place & _U31)) - _U1))
 
 
 @inlined
@@ -120,7 +121,7 @@ def _bit_length(x: Any) -> Integer:
 
 
 @inlined
-def _gaps(differing: Any, masks: Array, lifts: Array) -> Integer:
+def _runs_of_bits(differing: Any, masks: Array, lifts: Array) -> Integer:
     """Find the runs of bits that differ, from the top, and the shifts that close the gaps.
 
     The last run that there is room for takes all bits below. Returns the number of runs.
@@ -141,8 +142,8 @@ def _gaps(differing: Any, masks: Array, lifts: Array) -> Integer:
 
 
 @inlined
-def _closed(key: Any, least: Any, runs: Integer, masks: Array, lifts: Array) -> Any:
-    """Put the bits in which keys differ side by side, at the top."""
+def _compacted(key: Any, least: Any, runs: Integer, masks: Array, lifts: Array) -> Any:
+    """Put the bits in which keys differ side by side, at the top: bit compaction."""
     above = np.uint64(key) - least
     closed = (above & masks[0]) << lifts[0]
     for run in range(1, runs):
@@ -151,8 +152,10 @@ def _closed(key: Any, least: Any, runs: Integer, masks: Array, lifts: Array) -> 
 
 
 @kernel
-def _part(keys: Array, lo: Integer, least: Any, mask: Any, entries: Array, ends: Array) -> bool:
-    """Set entries, parted by their leading digit, and the end of each part.
+def _partition(
+    keys: Array, lo: Integer, least: Any, mask: Any, entries: Array, ends: Array
+) -> bool:
+    """Set entries, partitioned by their leading digit (MSD), and the end of each part.
 
     An entry is one number: the leading bits in which keys differ above the (masked) entry number.
     False when keys changed meanwhile, so that entries are missing.
@@ -162,11 +165,11 @@ def _part(keys: Array, lo: Integer, least: Any, mask: Any, entries: Array, ends:
     for i in range(n):
         differing |= np.uint64(keys[at + i]) - least
     masks, lifts = np.empty(np.int64(4), np.uint64), np.empty(np.int64(4), np.uint64)
-    runs = _gaps(differing, masks, lifts)
+    runs = _runs_of_bits(differing, masks, lifts)
     if ends.size == 1:
         for i in range(n):
             entries[i] = np.uint64(i)
-        for run in range(runs):  # vector code, 0.2 ns an entry less than `_closed`
+        for run in range(runs):  # vector code, 0.2 ns an entry less than `_compacted`
             bits, lift = masks[run], lifts[run]
             for i in range(n):
                 entries[i] |= (((np.uint64(keys[at + i]) - least) & bits) << lift) & ~mask
@@ -174,13 +177,13 @@ def _part(keys: Array, lo: Integer, least: Any, mask: Any, entries: Array, ends:
         return True
     shift = np.uint64(64 - _bit_length(np.uint64(ends.size - 1)))
     for i in range(n):
-        ends[_closed(keys[at + i], least, runs, masks, lifts) >> shift] += _U1
-    _starts(ends)
+        ends[_compacted(keys[at + i], least, runs, masks, lifts) >> shift] += _U1
+    _prefix_sum(ends)
     place = np.empty(ends.size, np.uint64)
     for part in range(ends.size):
         place[part] = ends[part]
     for i in range(n):
-        closed = _closed(keys[at + i], least, runs, masks, lifts)
+        closed = _compacted(keys[at + i], least, runs, masks, lifts)
         part = closed >> shift
         to = place[part]
         if to < n:
@@ -196,8 +199,8 @@ def _part(keys: Array, lo: Integer, least: Any, mask: Any, entries: Array, ends:
 
 
 @inlined
-def _starts(count: Array) -> None:
-    """Turn the counts of digits into the places where they start."""
+def _prefix_sum(count: Array) -> None:
+    """Turn counts of digits into the places where they start: an exclusive prefix sum."""
     start = _U0
     for digit in range(count.size):
         size = count[digit]
@@ -215,8 +218,11 @@ def _scatter(source: Array, target: Array, shift: Any, mask: Any, place: Array) 
 
 
 @kernel
-def _order_part(entries: Array, other: Array, shift: Any, high: Array, low: Array) -> bool:
-    """Order a part by its next two digits; False when so many share both that more must be done."""
+def _radix_sort_part(entries: Array, other: Array, shift: Any, high: Array, low: Array) -> bool:
+    """Sort a part by its next two digits, the lower one first (LSD radix sort).
+
+    Returns False when so many entries share both digits that more must be done.
+    """
     below = shift - np.uint64(_bit_length(np.uint64(low.size - 1)))
     mask = np.uint64(low.size - 1)
     for digit in range(low.size):
@@ -231,16 +237,16 @@ def _order_part(entries: Array, other: Array, shift: Any, high: Array, low: Arra
         most_low = max(most_low, low[digit])
     if most_high * most_low > np.uint64(64 * entries.size):
         return False
-    _starts(low)
+    _prefix_sum(low)
     _scatter(entries, other, below, mask, low)
-    _starts(high)
+    _prefix_sum(high)
     _scatter(other[: entries.size], entries, shift, mask, high)
     return True
 
 
 @inlined
-def _settle(keys: Array, lo: Integer, entries: Array, mask: Any) -> Any:
-    """Finish the order of entries that is right but for close keys (insertion sort).
+def _insertion_sort(keys: Array, lo: Integer, entries: Array, mask: Any) -> Any:
+    """Finish by an insertion sort the order of entries, which is right but for close keys.
 
     Returns whether a key repeats, and whether this was given up as too long.
     """
@@ -270,10 +276,10 @@ def _settle(keys: Array, lo: Integer, entries: Array, mask: Any) -> Any:
 
 
 @kernel
-def _order_digits(keys: Array, lo: Integer, n: Integer, bits: Integer) -> Any:
-    """Entry numbers by ascending key, digit by digit from the last; whether a key repeats.
+def _radix_sort(keys: Array, lo: Integer, n: Integer, bits: Integer) -> Any:
+    """Sort the entries by key, digit by digit from the last (LSD radix sort).
 
-    Bits that all keys share take no time.
+    Bits that all keys share take no time. Returns the entry numbers, and whether a key repeats.
     """
     scratch = np.empty(4 * n, np.uint64)
     own, other = scratch[:n], scratch[n : 2 * n]
@@ -292,7 +298,7 @@ def _order_digits(keys: Array, lo: Integer, n: Integer, bits: Integer) -> Any:
         place = zeros64(1 << bits)
         for i in range(n):
             place[(own[i] >> shift) & mask] += _U1
-        _starts(place)
+        _prefix_sum(place)
         for i in range(n):
             digit = (own[i] >> shift) & mask
             to = place[digit]
@@ -310,11 +316,11 @@ def _order_digits(keys: Array, lo: Integer, n: Integer, bits: Integer) -> Any:
 
 @kernel
 def order_entries(keys: Array, lo: Integer, n: Integer, least: Any) -> Any:
-    """Order entries by key, equal keys by entry.
+    """Order entries by key, equal keys by entry: MSD partition, LSD radix sort, insertion sort.
 
     Entries are sorted by two leading digits; after that few neighbours are wrong. Many entries
-    are parted by another digit before, so that these sort within the cache: 10 ns an entry for a
-    million, where two large digits took 20.
+    are partitioned by another digit before, so that these sort within the cache: 10 ns an entry
+    for a million, where two large digits took 20 (compare.py: S11).
 
     Returns an array that holds the entry numbers in its masked bits, the mask, and whether a
     key repeats.
@@ -332,20 +338,20 @@ def order_entries(keys: Array, lo: Integer, n: Integer, least: Any) -> Any:
     # whose fresh pages cost 4 ns an entry.
     scratch = np.empty(2 * n, np.uint64)
     entries, other = scratch[:n], scratch[n:]
-    done = _part(keys, lo, least, mask, entries, ends)
+    done = _partition(keys, lo, least, mask, entries, ends)
     high, low = np.empty(1 << bits, np.uint64), np.empty(1 << bits, np.uint64)
     shift = np.uint64(64 - leading - bits)
     start = np.int64(0)
     for part in range(ends.size):
         end = np.int64(ends[part])
         if done and end - start > 1:
-            done = _order_part(entries[start:end], other, shift, high, low)
+            done = _radix_sort_part(entries[start:end], other, shift, high, low)
         start = end
     repeated, given_up = False, not done
     if done:
-        repeated, given_up = _settle(keys, lo, entries, mask)
+        repeated, given_up = _insertion_sort(keys, lo, entries, mask)
     if given_up:
-        entries, repeated = _order_digits(keys, lo, n, 8 if n < 4096 else 11)
+        entries, repeated = _radix_sort(keys, lo, n, 8 if n < 4096 else 11)
         return entries, ~_U0, repeated
     return entries, mask, repeated
 
@@ -383,11 +389,11 @@ def write_ordered(
     at, place = np.uint64(lo), np.uint64(base)
     least, span = survey(items, lo, n)
     if RANKED < n <= room - base and span >> NARROW < np.uint64(n):
-        bitmap, single = mark(items, lo, n, least, span)
+        bitmap, single = bit_vector(items, lo, n, least, span)
         if single:
             last = np.uint64(n - 1)
             for i in range(np.uint64(n)):
-                before = marked_before(bitmap, min(np.uint64(items[at + i]) - least, span))
+                before = rank_of_bit(bitmap, min(np.uint64(items[at + i]) - least, span))
                 to = place + min(before, last)
                 if out_items is not None:
                     out_items[to] = items[at + i]

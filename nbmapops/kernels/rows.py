@@ -31,7 +31,10 @@ UNORDERED = -5
 def _next_group(
     offsets: Array, first: Integer, stop: Integer, lo: Integer, limit: Integer, ends: Array
 ) -> Any:
-    """Copy the ends of the next maps; how many, and whether an offset that is none follows."""
+    """Copy the ends of the next maps.
+
+    Returns the number of maps, and whether an offset follows that does not fit.
+    """
     maps, hi = 0, lo
     while maps < ends.size and first + maps < stop:
         end = offsets[first + maps + 1]
@@ -58,7 +61,10 @@ def _write_rows(
     columns: Array, values: Array, lo: Integer, ends: Array, maps: Integer, fill: Any,
     prefilled: bool, skip_unknown: bool, first_wins: bool, seen: Array, row: Integer, out: Array,
 ) -> Integer:  # fmt: skip
-    """Write a group of maps; how many, up to a bad one. `seen` has a bit for each column."""
+    """Write a group of maps; `seen` has a bit for each column.
+
+    Returns the number of maps written, up to a bad one.
+    """
     at, entry = np.uint64(lo), _U0
     for m in range(maps):
         r = row + m
@@ -165,7 +171,10 @@ def vectorize_dense(
 
 @inlined
 def _take_known(columns: Array, held: Array, ends: Array, maps: Integer, skip: bool) -> Integer:
-    """Close the gaps of unknown keys; the number of maps up to one that must not have any."""
+    """Close the gaps of unknown keys: compaction.
+
+    Returns the number of maps up to one that must not have unknown keys.
+    """
     kept, first, stop = _U0, _U0, _U0
     for m in range(maps):
         first, stop = stop, np.uint64(ends[m])

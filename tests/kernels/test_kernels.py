@@ -432,11 +432,11 @@ def test_close_keys_are_settled_by_the_whole_key() -> None:
 def test_order_by_digits(name: str, bits: int) -> None:
     keys = np.concatenate([[7, 7], KEYS[name].astype(np.int64)])
 
-    entries, repeated = order._order_digits(readonly(keys), 2, len(keys) - 2, bits)
+    entries, repeated = order._radix_sort(readonly(keys), 2, len(keys) - 2, bits)
     assert entries.tolist() == np.argsort(keys[2:], kind="stable").tolist()
     assert not repeated
 
-    entries, repeated = order._order_digits(readonly(keys), 0, len(keys), bits)
+    entries, repeated = order._radix_sort(readonly(keys), 0, len(keys), bits)
     assert entries.tolist() == np.argsort(keys, kind="stable").tolist()
     assert repeated
 
@@ -446,7 +446,7 @@ def test_settling_gives_up_in_time() -> None:
     n = 400
     keys, entries = np.arange(n), np.arange(n, 0, -1).astype(np.uint64) << np.uint64(20)
 
-    repeated, given_up = order._settle(keys, 0, entries, np.uint64(2**20 - 1))
+    repeated, given_up = order._insertion_sort(keys, 0, entries, np.uint64(2**20 - 1))
 
     assert (repeated, given_up) == (False, True)
     assert (np.diff(np.sort(entries).astype(np.int64)) == 1 << 20).all()  # none is lost
