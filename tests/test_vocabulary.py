@@ -599,6 +599,7 @@ def test_words_are_counted_once_a_map_and_pruned(data: st.DataObject, maps: list
     kept = [word for word in range(6) if counts[word] >= least]
     kept = sorted(sorted(kept, key=lambda word: -counts[word])[:most])  # ties: the earlier
     assert pruned(counts, least, most).tolist() == kept
+    assert pruned(np.array([2, 1, 3, 3, 2]), 2, 3).tolist() == [0, 2, 3]
 
 
 def test_limits_of_pruning_are_checked() -> None:

@@ -82,6 +82,7 @@ def test_any_words_are_found(words: list[int]) -> None:
 def test_integers_beyond_int64_are_not_words() -> None:
     assert found([2**63, 8, -(2**70)]) == [-1, 0, -1]
     assert found(2**63) == -1
+    assert found([2**63, 0], Vocabulary.from_words([0], "int64")) == [-1, 0]
     assert found(np.array([2**64 - 1, 8, 2**63], np.uint64)) == [-1, 0, -1]
 
 

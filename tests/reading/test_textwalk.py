@@ -63,6 +63,26 @@ def test_words_beside_each_other_in_the_table_are_told_apart() -> None:
     assert found(words + [f"{word}." for word in words], words) == [*range(300), *[-1] * 300]
 
 
+def test_words_of_equal_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two 64-bit hashes are never equal by chance: a table of one word with the text of another."""
+    monkeypatch.setattr("os.urandom", bytes)  # the same seed for all tables
+    columns = np.empty(1, np.int64)
+    for key, other in (
+        ("a", "b"),
+        ("abcd", "abce"),
+        ("abcdefghi", "abcdefgh!"),
+        ("x" * 20, "y" * 20),
+    ):
+        hashed, written = textwalk.build([key]), textwalk.build([other])
+        keys = np.array([key], object)
+        for index, expected in ((hashed, 0), (hashed._replace(text=written.text), -1)):
+            assert textwalk.find(keys, index, columns) == 1
+            assert columns.tolist() == [expected]
+    long, longer = textwalk.build(["abc"]), textwalk.build(["abc\0"])
+    assert textwalk.find(np.array(["abc"], object), long._replace(text=longer.text), columns) == 1
+    assert columns.tolist() == [-1]
+
+
 @pytest.mark.parametrize(
     "odd", [None, 1, b"a", np.str_("a"), type("Text", (str,), {})("a"), "\ud800", ["a"]], ids=ascii
 )
