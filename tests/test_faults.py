@@ -29,6 +29,8 @@ compiled = pytest.mark.skipif(
 # Of the kernels only `lookup`, which takes the least time to compile.
 BATCH = """
 import nbmapops
+from nbmapops._limits import limits
+limits.engine = "compiled"
 dv = nbmapops.DictVectorizer(int64_vocabulary=[5, 6, 9])
 numbers, keys = dv.unknown([5, 9, 7, 6, 8], [0.5] * 5, [0, 3, 5])
 assert (numbers.tolist(), keys.tolist()) == ([0, 1], [7, 8]), (numbers, keys)
