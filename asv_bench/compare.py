@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import measure
 import numpy as np
-from benchmarks import works
+from benchmarks import workloads, works
 from benchmarks.works import OURS, OURS_OUT, OURS_TWICE
 
 if TYPE_CHECKING:
@@ -339,6 +339,20 @@ def _estimator() -> Iterator[Row]:
         yield from versus("S24", f"estimator, {method}", work, ("scikit-learn", bound))
 
 
+def _records() -> Iterator[Row]:
+    goals = {"json": (7, 5), "lists": (4, 4), "None": (8, 8)}
+    cases = [(kind, np.float64) for kind in workloads.RECORDS] + [
+        (workloads.RECORDS[0], np.float32)
+    ]
+    for kind, dtype in cases:
+        for method, bound in zip(
+            ("transform", "fit_transform"), goals.get(kind, (12, 8)), strict=True
+        ):
+            work = works.records(method, kind, SOME_MAPS, dtype)
+            case = f"{method}, {kind}, {dtype.__name__}"
+            yield from versus("S28", case, work, ("scikit-learn", bound))
+
+
 def _memory(target: str, case: str, measurement: str, bound: float) -> Iterator[Row]:
     """Compare the rise of the resident peak in a fresh process with the size of the result."""
     extra, result = measure.fresh(measurement)
@@ -376,6 +390,7 @@ TARGETS: dict[str, Callable[[], Iterator[Row]]] = {
     "S22": _growth,
     "S23": _model,
     "S24": _estimator,
+    "S28": _records,
     "S29": _few_maps,
     "S30": _wide_model,
     "S31": _command,
@@ -385,6 +400,9 @@ TARGETS: dict[str, Callable[[], Iterator[Row]]] = {
     "M1": partial(_memory, "M1", "peak extra memory, arrays -> csr", "csr_memory", 1.1),
     "M2": partial(_memory, "M2", "peak extra memory, dicts -> csr", "generator_memory", 2),
     "M3": _index_memory,
+    "M4": partial(
+        _memory, "M4", "peak extra memory, records -> fit_transform", "records_memory", 1.5
+    ),
 }
 
 
@@ -467,7 +485,7 @@ def plot(table: Sequence[Row], file: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the targets that are asked for, all without arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="S1 .. S33, M1 .. M3")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="S1 .. S33, M1 .. M4")
     parser.add_argument("--json", metavar="FILE", help="write the table as JSON, too")
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios, as .svg or .png")
     options = parser.parse_args(arguments)

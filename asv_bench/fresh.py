@@ -15,6 +15,8 @@ import numpy as np
 from benchmarks import works
 from measure import timed
 
+from nbmapops._limits import limits
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -65,6 +67,11 @@ def generator_memory() -> tuple[int, int]:
     return _extra_memory(works.csr_from_generator, 300_000)
 
 
+def records_memory() -> tuple[int, int]:
+    """Measure the extra memory of a generator of records through the estimator (M4)."""
+    return _extra_memory(works.records_from_generator, 600_000)
+
+
 def model_memory() -> tuple[int, int]:
     """Measure the extra memory of a model behind a wide vocabulary, and its outputs (S30)."""
     return _extra_memory(works.model, 5000, width=10_000)
@@ -79,6 +86,7 @@ def _extra_memory(
     threshold (mallopt -3) glibc returns large arrays to the system when they are freed, so that the
     result cannot use, unseen, memory that making the inputs has left behind.
     """
+    limits.engine = "compiled"  # else the libraries would be loaded in the middle of the work
     ctypes.CDLL(None).mallopt(-3, 65_536)
     make(width, 1000).impls[works.OURS]()()
     run = make(width, maps).impls[works.OURS]()
@@ -105,6 +113,7 @@ MEASUREMENTS: dict[str, Callable[[], Any]] = {
     "command": command,
     "csr_memory": csr_memory,
     "generator_memory": generator_memory,
+    "records_memory": records_memory,
     "model_memory": model_memory,
 }
 

@@ -64,6 +64,20 @@ class Estimator:
         self.run()
 
 
+class Records:
+    """S28: the scikit-learn estimator on records with text."""
+
+    maps = 20_000
+    params: ClassVar = [[works.OURS, "scikit-learn"], ["3 texts, 4 numbers", "json"]]
+    param_names: ClassVar = ["impl", "records"]
+
+    def setup(self, impl: str, records: str) -> None:
+        self.run = works.prepared(works.records("fit_transform", records, self.maps), impl)
+
+    def time_call(self, impl: str, records: str) -> None:
+        self.run()
+
+
 class Model:
     """S23: an ONNX model with a DictVectorizer in front."""
 

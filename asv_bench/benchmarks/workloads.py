@@ -97,6 +97,30 @@ def str_dicts(
     return words, [json.loads(json.dumps(row)) for row in dicts] if fresh else dicts
 
 
+RECORDS = ("3 texts, 4 numbers", "1 text, 4 numbers", "3 texts", "json", "lists", "None")
+
+
+def records(kind: str, maps: int) -> list[dict[str, Any]]:
+    """Make records of texts and numbers; "json", "lists" and "None" have 3 texts and 4 numbers.
+
+    Keys and texts are shared objects, but new ones in each record of "json"; "lists" has three
+    lists of three texts and no numbers, "None" has a None in each record.
+    """
+    rng = np.random.default_rng(maps)
+    texts = [_names(width) for width in (20, 200, 1000)][: 1 if kind.startswith("1") else 3]
+    size = 3 if kind == "lists" else 1
+    columns: dict[str, list[Any]] = {}
+    for number, names in enumerate(texts):
+        chosen = [[names[i] for i in row] for row in rng.integers(0, len(names), (maps, size))]
+        columns[f"t{number}"] = chosen if kind == "lists" else [each for (each,) in chosen]
+    if kind not in ("3 texts", "lists"):
+        columns |= {f"n{number}": rng.random(maps).tolist() for number in range(4)}
+    if kind == "None":
+        columns["missing"] = [None] * maps
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [json.loads(json.dumps(row)) for row in rows] if kind == "json" else rows
+
+
 def arrow_column(keys: str, width: int, maps: int) -> tuple[Any, Any]:
     """Make Arrow words and a map column over them: keys are "int64", "string" or "dictionary"."""
     import pyarrow as pa

@@ -63,7 +63,7 @@ def same(left: Any, right: Any, tolerance: float = 0.0) -> bool:
     return all(
         np.allclose(one, other, rtol=0.0, atol=tolerance)
         if tolerance
-        else np.array_equal(one, other)
+        else np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f")
         for one, other in zip(left, right, strict=True)
     )
 
@@ -369,6 +369,42 @@ def estimator(method: str, width: int, maps: int) -> Work:
         return run_of(DictVectorizer())
 
     return Work(workloads.SIZE * maps, {OURS: ours, "scikit-learn": sklearn})
+
+
+def records(method: str, kind: str, maps: int, dtype: type = np.float64) -> Work:
+    """Call "transform" or "fit_transform" of scikit-learn's estimator and of ours on records."""
+    rows = workloads.records(kind, maps)
+
+    def run_of(op: Any) -> Run:
+        call = getattr(op.fit(rows), method)
+        return lambda: call(rows)
+
+    def ours() -> Run:
+        from nbmapops.sklearn import DictVectorizer
+
+        return run_of(DictVectorizer(dtype=dtype))
+
+    def sklearn() -> Run:
+        from sklearn.feature_extraction import DictVectorizer
+
+        return run_of(DictVectorizer(dtype=dtype))
+
+    entries = sum(9 if kind == "lists" else len(row) for row in rows)
+    return Work(entries, {OURS: ours, "scikit-learn": sklearn})
+
+
+def records_from_generator(_: int, maps: int) -> Work:
+    """Learn and transform a generator of records, made one by one."""
+    rows = workloads.records("3 texts, 4 numbers", 1000)
+
+    def ours() -> Run:
+        from nbmapops.sklearn import DictVectorizer
+
+        return lambda: DictVectorizer().fit_transform(
+            dict(rows[number % len(rows)]) for number in range(maps)
+        )
+
+    return Work(7 * maps, {OURS: ours})
 
 
 def model(width: int, maps: int) -> Work:
