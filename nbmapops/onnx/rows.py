@@ -18,6 +18,7 @@ import numpy as np
 
 from nbmapops._dictvectorizer import DictVectorizer
 from nbmapops._reading.batch import MapBatch, converted
+from nbmapops._reading.entries import KINDS
 from nbmapops._reading.inputs import read_input
 from nbmapops._reading.scalars import DTYPES
 from nbmapops._values import cast_array
@@ -132,11 +133,10 @@ class MapInput:
     def placed(self, values: Rows) -> Rows | None:
         """Return placed values in the declared type, or None where only `batch` can tell."""
         kind = self.declared.value_kind
-        dtype = DTYPES[kind]
-        if values.dtype == dtype:
+        own = KINDS[values.dtype.char]
+        if own == kind:
             return values
-        own = next((name for name, known in DTYPES.items() if known == values.dtype), None)
-        if own is None or "string" in (own, kind):
+        if "string" in (own, kind):
             return None
         if self._narrows:
             with np.errstate(all="ignore"):

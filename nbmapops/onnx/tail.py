@@ -149,12 +149,13 @@ class Tail:
     ) -> list[Output]:
         """Return the outputs of one block."""
         session = self._session
+        if session is not None and rows.keys().isdisjoint(call.names):
+            outputs: list[Output] = session.run(call.names, {**tensors, **rows}, call.run_options)
+            return outputs
         wanted = [name for name in call.names if name not in rows]
         if session is None or not wanted:
             return [rows[name] for name in call.names]
         found = session.run(wanted, {**tensors, **rows}, call.run_options)
-        if len(wanted) == len(call.names):
-            return list(found)
         by_name = {**rows, **dict(zip(wanted, found, strict=True))}
         return [by_name[name] for name in call.names]
 
@@ -181,12 +182,11 @@ class Tail:
         self, names: list[str], outputs: list[Output], size: int, dependent: set[str]
     ) -> None:
         for name, output in zip(names, outputs, strict=True):
-            if name in dependent and np.ndim(output) and len(output) == size:
-                continue
-            if name in dependent:
+            shape = (len(output),) if isinstance(output, list) else output.shape
+            if shape[:1] != (size,) and name in dependent:
                 raise ValueError(
                     f"MapSession: output {show(name)} of {size} maps must have a row for each, but "
-                    f"is of shape {np.shape(output)}; feed this model one map at a time"
+                    f"is of shape {shape}; feed this model one map at a time"
                 )
 
     def _joined(
