@@ -74,7 +74,7 @@ class FewDicts:
 
     def rows(self, maps: list[Any] | tuple[Any, ...], out: object) -> Array | None:
         """Return the rows of a list of dicts."""
-        dtype = self._dtype(maps)
+        dtype = self._dtype(maps, "dense")
         if dtype is None:
             return None
         rows = self._zeros((len(maps), self._plan.width), dtype, out)
@@ -87,7 +87,7 @@ class FewDicts:
 
     def csr(self, maps: list[Any] | tuple[Any, ...], index_dtype: type | None) -> csr_array | None:
         """Return the rows of a list of dicts as a sparse matrix."""
-        plan, dtype = self._plan, self._dtype(maps)
+        plan, dtype = self._plan, self._dtype(maps, "csr")
         if dtype is None or plan.vocabulary is None:
             return None
         columns = plan.vocabulary.columns
@@ -114,11 +114,20 @@ class FewDicts:
             return None
         return csr_array_of(parts, plan.width)
 
-    def _dtype(self, maps: list[Any] | tuple[Any, ...]) -> type[np.generic] | None:
-        """Return the dtype that the first entry asks for; None where the list is no shortcut's."""
+    def _dtype(
+        self, maps: list[Any] | tuple[Any, ...], part: choose.Part
+    ) -> type[np.generic] | None:
+        """Return the dtype that the first entry asks for; None where the list is no shortcut's.
+
+        Many dicts are written here, too, as long as the compiled way is not loaded: an entry takes
+        a tenth of what it takes in the plain engine (asv: dicts.FewMaps).
+        """
         if not limits.shortcuts or set(map(type, maps)) != {dict}:
             return None
-        if sum(map(len, maps)) > limits.few_entries:
+        entries = sum(map(len, maps))
+        if entries > limits.few_entries and choose.compiled(
+            entries, len(maps), _WALKS[self._plan.key_kind], part
+        ):
             return None
         first = next((value for mapping in maps for value in mapping.values()), None)
         return _DTYPES.get(type(first))
