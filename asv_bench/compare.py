@@ -333,6 +333,19 @@ def _long_table() -> Iterator[Row]:
     yield from versus("S33", case, work, ("pandas", 1.3))
 
 
+def _texts() -> Iterator[Row]:
+    for cast_to, bound in (("TO_FLOAT", 1.5), ("TO_INT64", 2)):
+        work = works.read_texts(cast_to, 1_500_000)
+        yield from versus("S39", f"text values, {cast_to}", work, ("python", bound), sense="<=")
+
+
+def _written() -> Iterator[Row]:
+    for digits in ("few", "all"):
+        work = works.write_texts(digits, 1_500_000)
+        case = f"TO_STRING, float64 of {digits} digits"
+        yield from versus("S40", case, work, ("python", 2), sense="<=")
+
+
 def _estimator() -> Iterator[Row]:
     for method, bound in (("fit_transform", 8), ("transform", 15)):
         work = works.estimator(method, 1000, SOME_MAPS)
@@ -397,6 +410,8 @@ TARGETS: dict[str, Callable[[], Iterator[Row]]] = {
     "S32": _columns,
     "S33": _long_table,
     "S37": _shuffled,
+    "S39": _texts,
+    "S40": _written,
     "M1": partial(_memory, "M1", "peak extra memory, arrays -> csr", "csr_memory", 1.1),
     "M2": partial(_memory, "M2", "peak extra memory, dicts -> csr", "generator_memory", 2),
     "M3": _index_memory,

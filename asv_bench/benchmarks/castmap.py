@@ -38,6 +38,34 @@ class DenseDict:
         self.run()
 
 
+class ReadTexts:
+    """S39: text values become numbers."""
+
+    entries = 100_000
+    params: ClassVar = [[works.OURS, "python"], ["TO_FLOAT", "TO_INT64"]]
+    param_names: ClassVar = ["impl", "cast_to"]
+
+    def setup(self, impl: str, cast_to: str) -> None:
+        self.run = works.prepared(works.read_texts(cast_to, self.entries), impl)
+
+    def time_call(self, impl: str, cast_to: str) -> None:
+        self.run()
+
+
+class WriteTexts:
+    """S40: numbers become text."""
+
+    entries = 100_000
+    params: ClassVar = [[works.OURS, "python"], ["few", "all"]]
+    param_names: ClassVar = ["impl", "digits"]
+
+    def setup(self, impl: str, digits: str) -> None:
+        self.run = works.prepared(works.write_texts(digits, self.entries), impl)
+
+    def time_call(self, impl: str, digits: str) -> None:
+        self.run()
+
+
 class DenseShortMaps:
     """Many short maps of one length."""
 

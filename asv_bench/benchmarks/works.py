@@ -349,6 +349,53 @@ def order_dict(entries: int) -> Work:
     return Work(entries, {OURS: ours, "onnxruntime": onnxruntime})
 
 
+def read_texts(cast_to: str, entries: int) -> Work:
+    """Convert text values: CastMap TO_FLOAT against Python's float, TO_INT64 against its int."""
+    reader: Callable[[str], Any] = float if cast_to == "TO_FLOAT" else int
+    numbers = np.random.default_rng(1).standard_normal(entries)
+    plain: list[Any] = (numbers if reader is float else (numbers * 1e6).astype(np.int64)).tolist()
+    texts = list(map(repr, plain))
+
+    def ours() -> Run:
+        from nbmapops import CastMap, MapBatch
+
+        op = CastMap(cast_to=cast_to, map_form="SPARSE", max_map=20)
+        offsets = np.arange(0, entries + 1, 20)
+        batch = MapBatch.from_arrays(np.arange(entries) % 20, np.array(texts, object), offsets)
+        return lambda: op(batch)
+
+    def python() -> Run:
+        return lambda: list(map(reader, texts))
+
+    dtype = np.float32 if reader is float else np.int64
+    return Work(
+        entries, {OURS: ours, "python": python}, lambda read: np.ravel(np.asarray(read, dtype))
+    )
+
+
+def write_texts(digits: str, entries: int) -> Work:
+    """Write "few" or "all" digits of float64 values: CastMap TO_STRING against Python's "%.6f"."""
+    numbers = np.random.default_rng(1).standard_normal(entries) * 100
+    numbers = np.round(numbers, 2) if digits == "few" else numbers
+
+    def ours() -> Run:
+        from nbmapops import CastMap, MapBatch
+
+        op = CastMap(cast_to="TO_STRING", map_form="SPARSE", max_map=20)
+        offsets = np.arange(0, entries + 1, 20)
+        batch = MapBatch.from_arrays(np.arange(entries) % 20, numbers, offsets)
+        return lambda: op(batch)
+
+    def python() -> Run:
+        plain = numbers.tolist()
+        return lambda: [f"{number:.6f}" for number in plain]
+
+    def view(texts: Any) -> Any:
+        return np.array([float(text) for text in np.ravel(texts)])
+
+    return Work(entries, {OURS: ours, "python": python}, view, 1e-6)
+
+
 def estimator(method: str, width: int, maps: int) -> Work:
     """Call "transform" or "fit_transform" of scikit-learn's estimator and of ours."""
     words, dicts = workloads.str_dicts(width, maps)
