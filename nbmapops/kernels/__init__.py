@@ -78,6 +78,7 @@ A kernel called from a compiled function of one's own:
 
 from __future__ import annotations
 
+import nbmapops._jit  # noqa: F401 (first: it mends an import of Numba that was broken off)
 from nbmapops._constants import FORMAT, HASH, RANGE, TABLE
 from nbmapops.kernels.distinct import distinct as distinct  # of use to this package only
 from nbmapops.kernels.distinct import sum_rows

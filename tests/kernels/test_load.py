@@ -177,3 +177,27 @@ def test_without_a_thread_to_be_had_the_kernels_are_loaded_all_the_same(
     monkeypatch.setattr(threading.Thread, "start", handler)
     with pytest.raises(RuntimeError, match="time is over"):
         undisturbed(divmod, 7, 3)
+
+
+WARM = """
+import sys
+import numpy as np
+from nbmapops import _jit
+from nbmapops._load import load_kernels
+kernels = load_kernels()
+header = np.array([kernels.FORMAT, kernels.RANGE, 3, 10, 0, 0, 0, 0])
+none = [np.empty(0, dtype) for dtype in (np.uint16, np.int64, np.int32)]
+columns = np.empty(2, np.int64)
+assert kernels.lookup(header, *none, np.array([12, 9]), columns) == kernels.OK
+assert columns.tolist() == [2, -1]
+tested = _jit.numba.__version__.startswith(_jit._LOADS_ALONE)
+print(tested, "scipy.linalg" in sys.modules or "numba.np.linalg" in sys.modules)
+"""
+
+
+@compiled_only
+def test_a_kernel_from_the_cache_needs_nothing_of_the_compiler(tmp_path: Path) -> None:
+    """Its registries bring SciPy's linear algebra, and take longer than all kernels."""
+    assert run(WARM, NUMBA_CACHE_DIR=str(tmp_path)).split()[1] == "True"
+    tested, brought = run(WARM, NUMBA_CACHE_DIR=str(tmp_path)).split()
+    assert tested == "False" or brought == "False"
