@@ -461,7 +461,7 @@ def model(width: int, maps: int) -> Work:
     def ours() -> Run:
         from nbmapops.onnx import MapSession
 
-        session = MapSession(_converted(_pipeline(words, dicts)))
+        session = MapSession(_converted(_pipeline(words, dicts)), sess_options=_one_thread())
         return lambda: session.run(["probabilities"], {"x": dicts})[0]
 
     def onnxruntime() -> Run:
@@ -721,13 +721,20 @@ def _session(operator: str, **attributes: Any) -> Any:
     return _ort_session(helper.make_model(graph, opset_imports=opsets, ir_version=8))
 
 
-def _ort_session(onnx_model: Any) -> Any:
+def _one_thread() -> Any:
+    """Options of onnxruntime: a small model leaves nothing to share out."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # one map leaves nothing to share out
+    options.intra_op_num_threads = 1
+    return options
+
+
+def _ort_session(onnx_model: Any) -> Any:
+    import onnxruntime
+
     return onnxruntime.InferenceSession(
-        onnx_model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        onnx_model.SerializeToString(), _one_thread(), providers=["CPUExecutionProvider"]
     )
 
 
