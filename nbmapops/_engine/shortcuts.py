@@ -98,12 +98,15 @@ class FewDicts:
         for mapping in maps:
             if not self._are_plain(mapping, dtype):
                 return None
-            known = _known(columns, mapping) if skips else mapping
             try:
-                placed = list(map(columns.__getitem__, known))
-            except KeyError:  # unknown
-                return None
-            pairs = sorted(zip(placed, known.values(), strict=True))
+                pairs = sorted(
+                    zip(map(columns.__getitem__, mapping), mapping.values(), strict=True)
+                )
+            except KeyError:
+                if not skips:
+                    return None
+                known = mapping.keys() & columns.keys()
+                pairs = sorted((columns[key], mapping[key]) for key in known)
             indices += [column for column, _ in pairs]
             data += [value for _, value in pairs]
             indptr.append(len(indices))
@@ -205,9 +208,14 @@ class FewDicts:
             if keys != {_KEY_TYPES[self._plan.key_kind]}:
                 return False
             for mapping in maps:
-                known = _known(column_of, mapping) if skips else mapping
-                for key, value in known.items():
-                    cells[start + column_of[key]] = value
+                try:
+                    for key, value in mapping.items():
+                        cells[start + column_of[key]] = value
+                except KeyError:
+                    if not skips:
+                        return False
+                    for key in mapping.keys() & column_of.keys():
+                        cells[start + column_of[key]] = mapping[key]
                 start += width
         except (KeyError, ValueError, RuntimeError):  # as in _write
             return False
@@ -225,19 +233,17 @@ class FewDicts:
             if not self._are_plain(mapping, row.dtype.type):
                 return False
             cells: Any = memoryview(row)  # type: ignore[arg-type]  # 35 ns a cell, not 70
-            known = _known(column_of, mapping) if self._skips(row.dtype.type) else mapping
-            for key, value in known.items():
-                cells[column_of[key]] = value
+            try:
+                for key, value in mapping.items():
+                    cells[column_of[key]] = value
+            except KeyError:
+                if not self._skips(row.dtype.type):
+                    return False
+                for key in mapping.keys() & column_of.keys():
+                    cells[column_of[key]] = mapping[key]
         except (KeyError, ValueError, RuntimeError):  # unknown, out of range, dict changed
             return False
         return True
-
-
-def _known(columns: dict[Any, int], mapping: dict[Any, Any]) -> dict[Any, Any]:
-    """Return the entries of a dict whose keys are known: the dict itself where all are."""
-    if columns.keys() >= mapping.keys():
-        return mapping
-    return {key: value for key, value in mapping.items() if key in columns}
 
 
 # ------------------------------------------------------------------------------- arrays as they are
