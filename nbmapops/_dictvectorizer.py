@@ -11,7 +11,14 @@ from nbmapops._engine import run
 from nbmapops._engine.learn import learn, learn_pruned
 from nbmapops._engine.shortcuts import FewDicts, arrays_csr
 from nbmapops._operator import Operator
-from nbmapops._options import Plan, check_fill, check_threads, is_one_of, policy_of
+from nbmapops._options import (
+    Plan,
+    check_fill,
+    check_threads,
+    check_unknown_columns,
+    is_one_of,
+    policy_of,
+)
 from nbmapops._reading.arrays import read_arrays
 from nbmapops._reading.batch import MapBatch
 from nbmapops._reading.entries import Entries, Int64Keys, KeyColumn, TextKeys, readonly
@@ -56,6 +63,10 @@ class DictVectorizer(Operator):
     semantics : {"strict", "onnxruntime"}
         "strict" loses nothing silently; "onnxruntime" gives the values and errors of that
         library's kernels, but with the shapes below.
+    unknown_columns : int
+        How many columns more stand at the end, for keys outside the vocabulary: such a key goes
+        to one of them by a hash that is the same in every process, and values that meet there are
+        added up. For numbers in the strict semantics, without `handle_unknown`.
 
     Raises
     ------
@@ -97,6 +108,7 @@ class DictVectorizer(Operator):
         handle_unknown: HandleUnknown | None = None,
         fill_value: float | str | Decimal | Fraction | None = None,
         semantics: Semantics = "strict",
+        unknown_columns: int = 0,
     ) -> None:
         policy = policy_of("DictVectorizer", semantics, handle_unknown)
         given = {"int64": int64_vocabulary, "string": string_vocabulary}
@@ -113,6 +125,9 @@ class DictVectorizer(Operator):
             "handle_unknown": None if handle_unknown is None else str(handle_unknown),
             "fill_value": fill_value,
             "semantics": str(semantics),
+            "unknown_columns": check_unknown_columns(
+                unknown_columns, semantics, handle_unknown, target
+            ),
         }
         vocabularies = {
             kind: Vocabulary.from_words(
@@ -128,16 +143,18 @@ class DictVectorizer(Operator):
     def _set_plans(self, vocabularies: dict[str, Vocabulary]) -> None:
         attributes = self._attributes
         policy = policy_of("DictVectorizer", attributes["semantics"], attributes["handle_unknown"])
+        hashed = attributes["unknown_columns"]
         self._plans = {
             kind: Plan(
                 "DictVectorizer",
                 "VOCABULARY",
                 kind,
-                len(vocabulary),
+                len(vocabulary) + hashed,
                 attributes["dtype"],
                 attributes["fill_value"],
                 policy,
                 vocabulary,
+                hashed,
             )
             for kind, vocabulary in vocabularies.items()
         }
@@ -161,6 +178,7 @@ class DictVectorizer(Operator):
         handle_unknown: HandleUnknown | None = None,
         fill_value: float | str | Decimal | Fraction | None = None,
         semantics: Semantics = "strict",
+        unknown_columns: int = 0,
     ) -> DictVectorizer:
         """Make an operator whose vocabulary is the keys of these maps.
 
@@ -175,7 +193,7 @@ class DictVectorizer(Operator):
         max_words : int, optional
             How many words stay at most: those that stand in most maps, of those in equally many
             the earlier in the order asked for.
-        dtype, handle_unknown, fill_value, semantics
+        dtype, handle_unknown, fill_value, semantics, unknown_columns
             As for the class.
 
         Returns
@@ -215,6 +233,7 @@ class DictVectorizer(Operator):
             handle_unknown=handle_unknown,
             fill_value=fill_value,
             semantics=semantics,
+            unknown_columns=unknown_columns,
         )
 
     def __call__(
@@ -411,6 +430,11 @@ class DictVectorizer(Operator):
             columns, data, offsets = self._present(np.asarray(matrix))
         vocabulary = plan.vocabulary
         assert vocabulary is not None
+        if len(columns) and columns.max() >= len(vocabulary):
+            raise ValueError(
+                "DictVectorizer: the matrix holds values in columns of unknown keys, from column "
+                f"{len(vocabulary)} on, which have no key to go back to; set them to the fill value"
+            )
         if vocabulary.copies is not None:
             kept = ~np.isin(columns, vocabulary.copies[0])
             offsets = np.concatenate([[0], np.cumsum(kept)])[offsets]
@@ -427,8 +451,7 @@ class DictVectorizer(Operator):
     def _check_width(self, shape: tuple[int, ...]) -> None:
         if shape[-1] != self._plan.width:
             raise ValueError(
-                f"DictVectorizer: the matrix has {shape[-1]} columns, the vocabulary "
-                f"{self._plan.width} words"
+                f"DictVectorizer: the matrix must have {self._plan.width} columns, not {shape[-1]}"
             )
 
     def _stored(self, matrix: Any) -> tuple[Array, Array, Array]:
@@ -503,12 +526,17 @@ class DictVectorizer(Operator):
         return "ignore" if next(iter(self._plans.values())).policy.skip_unknown else "error"
 
     @property
+    def unknown_columns(self) -> int:
+        """How many columns at the end are for keys outside the vocabulary."""
+        return int(self._attributes["unknown_columns"])
+
+    @property
     def n_columns(self) -> int:
-        """The width of a row."""
+        """The width of a row: the words, and the columns for unknown keys."""
         return self._plan.width
 
     def get_feature_names_out(self, input_features: object = None) -> Array:
-        """Return the names of the columns: the words as text.
+        """Return the names of the columns: the words as text, then unknown_0, unknown_1, ...
 
         Parameters
         ----------
@@ -525,7 +553,9 @@ class DictVectorizer(Operator):
         array(['7', '10'], dtype=object)
         """
         del input_features
-        return np.array([str(word) for word in self.vocabulary], object)
+        names = [str(word) for word in self.vocabulary]
+        names += [f"unknown_{number}" for number in range(self.unknown_columns)]
+        return np.array(names, object)
 
     @property
     def index(self) -> Index:
@@ -571,7 +601,7 @@ class DictVectorizer(Operator):
         return columns_of(keys, vocabulary, "DictVectorizer")
 
     def __len__(self) -> int:
-        return self._plan.width
+        return self._plan.width - self.unknown_columns
 
     def __contains__(self, key: object) -> bool:
         return any(key in (plan.vocabulary or ()) for plan in self._plans.values())
@@ -604,12 +634,13 @@ class DictVectorizer(Operator):
         words += [
             f"{name}={value!r}"
             for name, value in self._attributes.items()
-            if value is not None and (name, value) != ("semantics", "strict")
+            if value is not None and (name, value) not in _DEFAULTS
         ]
         return f"DictVectorizer({', '.join(words)})"
 
 
 _LISTS = (list, tuple)
+_DEFAULTS = (("semantics", "strict"), ("unknown_columns", 0))  # which a repr leaves out
 
 
 def _cells(data: Array) -> Array:

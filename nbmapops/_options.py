@@ -76,6 +76,11 @@ class Plan:
         kind = self.result_kind(value_kind) if self.form == "VOCABULARY" else value_kind
         cell = TABLE.get((self.operator, self.form, self.key_kind, kind))
         spec = self.policy.spec_types
+        if kind == "string" and self.unknown_columns:
+            raise TypeError(
+                f"{self.operator}: values must be numbers with unknown_columns, where values that "
+                "meet are added up; these are text"
+            )
         if cell is None or (spec and not cell.spec):
             raise refused_type(self.operator, self.form, self.key_kind, kind, spec=spec)
         return cell
@@ -152,10 +157,24 @@ def check_fill(operator: str, fill: Any, kind: str | None) -> Any:
     return fill if kind is None else exact_fill(operator, fill, kind)
 
 
-def comparable(attributes: dict[str, Any]) -> tuple[Any, ...]:
-    """Return attributes as a hashable key: NaN equals NaN, and -0.0 does not equal 0 or 0.0."""
-    fill = attributes["fill_value"]
-    return (*({**attributes, "fill_value": repr(fill)}).values(),)
+def check_unknown_columns(
+    columns: object, semantics: object, handle_unknown: object, target: str | None
+) -> int:
+    """Return the number of columns for unknown keys, where the other options allow some."""
+    if isinstance(columns, bool) or not isinstance(columns, (int, np.integer)):
+        raise TypeError(
+            f"DictVectorizer: unknown_columns must be an integer >= 0, not {show(columns)}"
+        )
+    if not 0 <= columns < 2**31:
+        raise ValueError(
+            f"DictVectorizer: unknown_columns must be from 0 to 2**31 - 1, not {columns}"
+        )
+    if columns and (semantics != "strict" or handle_unknown is not None or target == "string"):
+        raise ValueError(
+            "DictVectorizer: unknown_columns must be 0 with handle_unknown, with "
+            'semantics="onnxruntime" and with text results: unknown keys have columns then'
+        )
+    return int(columns)
 
 
 def check_threads(operator: str, threads: object) -> int:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from nbmapops import _values
-from nbmapops._reading.scalars import cast_error, changed_error, exact_map, kinds_of_map
+from nbmapops._reading.scalars import DTYPES, cast_error, changed_error, exact_map, kinds_of_map
+from nbmapops._vocabulary import unknown_column
 from nbmapops.errors import DuplicateKeyError, UnknownKeyError, show
 
 if TYPE_CHECKING:
@@ -66,7 +69,7 @@ def exact_one_map(
     if len(set(same)) < len(same) or -1 in columns:
         entries = _distinct(where, keys, columns, plan)
         for entry in entries:
-            if columns[entry] < 0:
+            if columns[entry] < 0 and not plan.unknown_columns:
                 raise _unknown_error(where, keys[entry], plan)
         columns = [columns[entry] for entry in entries]
         results = [values[entry] for entry in entries]
@@ -75,6 +78,8 @@ def exact_one_map(
         results = _converted(where, keys, values, entries, (value_kind, kind, plan.policy.rules))
     if plan.vocabulary is not None and plan.vocabulary.copies is not None:
         return _repeated(plan.vocabulary, columns, results, kind)
+    if plan.unknown_columns:
+        return _hashed(where, plan, keys, columns, results, kind)
     if plan.form == "DENSE":
         order = sorted(range(len(entries)), key=[keys[entry] for entry in entries].__getitem__)
         return list(range(len(order))), [results[position] for position in order], kind
@@ -96,6 +101,33 @@ def rerun(
     """
     one_map(plan, number, keys, values, value_kind)
     raise error or changed_error(f"{plan.operator}: map {number}")
+
+
+def _hashed(
+    where: str,
+    plan: Plan,
+    keys: Sequence[Any],
+    columns: Sequence[int],
+    values: Sequence[Any],
+    kind: str,
+) -> tuple[list[int], list[Any], str]:
+    """Give unknown keys their columns; values that meet there are added up."""
+    known = plan.width - plan.unknown_columns
+    sums: dict[int, Any] = {}
+    for key, column, value in zip(keys, columns, values, strict=True):
+        place = column if column >= 0 else known + unknown_column(key, plan.unknown_columns)
+        if place in sums:
+            with np.errstate(all="ignore"):
+                both = DTYPES[kind].type(sums[place]) + DTYPES[kind].type(value)
+            if kind == "int64" and int(both) != int(sums[place]) + int(value):
+                raise OverflowError(
+                    f"{where}: key {show(key)}: the sum of the values in the column {place} of "
+                    "unknown keys does not fit in int64"
+                )
+            sums[place] = both.item() if kind == "int64" else both
+        else:
+            sums[place] = value
+    return list(sums), list(sums.values()), kind
 
 
 def _repeated(

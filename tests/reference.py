@@ -8,6 +8,7 @@ float32 holds exactly. The answer is either ``Rows`` or the ``Refusal`` that a c
 
 from __future__ import annotations
 
+import binascii
 import math
 import platform
 import re
@@ -423,6 +424,7 @@ def placed(
     dtype: str | None = None,
     handle_unknown: str | None = None,
     semantics: str = "strict",
+    unknown_columns: int = 0,
 ) -> tuple[str, int, list[dict[int, Any]]] | Refusal:
     """Result type, number of columns, and for each map its values by column."""
     strict = semantics == "strict"
@@ -436,21 +438,54 @@ def placed(
         columns.setdefault(word, []).append(column)
     skip = (handle_unknown or ("error" if strict else "ignore")) == "ignore"
     target = dtype or value_type
+    if unknown_columns and target == "string":
+        return Refusal("TypeError")
     rows = []
     for number, whole in enumerate(maps):
         entries = [entry for entry in whole if not skip or entry[0] in columns]
         if strict and (twice := _repeated(entries)):
             return Refusal("DuplicateKeyError", number, twice[0])
         for key, _ in entries:
-            if key not in columns:
+            if key not in columns and not unknown_columns:
                 return Refusal("UnknownKeyError", number, key)
         done: list[Entry] | Refusal = _first_of_each(entries)
         if target != value_type:
             done = _converted(number, _first_of_each(entries), value_type, target, "exact")
         if isinstance(done, Refusal):
             return done
-        rows.append({column: value for key, value in done for column in columns[key]})
-    return target, len(words), rows
+        row: dict[int, Any] = {}
+        for key, value in done:
+            for column in columns.get(key, ()):
+                row[column] = value
+            if key not in columns:
+                column = len(words) + hashed_column(key, unknown_columns)
+                total = _sum(row[column], value, target) if column in row else value
+                if total is None:
+                    return Refusal("OverflowError", number, key)
+                row[column] = total
+        rows.append(row)
+    return target, len(words) + unknown_columns, rows
+
+
+def _sum(a: Any, b: Any, kind: str) -> Any:
+    """The sum of two values of a kind; None where an int64 sum does not fit."""
+    if kind == "int64":
+        return a + b if INT64_MIN <= a + b <= INT64_MAX else None
+    total = float(a) + float(b)
+    if kind == "float64" or not math.isfinite(total):
+        return total
+    # The sum of two float32 in float64 is exact or rounds innocuously: 53 >= 2 * 24 + 2 digits.
+    return float32(Fraction(total)) if total else total
+
+
+def hashed_column(key: Key, n: int) -> int:
+    """The column, among n, of an unknown key: SplitMix64's finaliser, of text's CRC-32."""
+    word = 2**64
+    x = key if isinstance(key, int) else binascii.crc32(key.encode("utf-8", "surrogatepass"))
+    x = (x + 0x9E3779B97F4A7C15) % word
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % word
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB % word
+    return (x ^ (x >> 31)) % n
 
 
 def dict_vectorizer(

@@ -200,6 +200,8 @@ def dict_vectorizer_cases(draw: st.DrawFn) -> Case:
         "fill_value": draw(_fills(dtype or value_type)),
     }
     attributes |= {name: value for name, value in optional.items() if value is not None}
+    if semantics == "strict" and "handle_unknown" not in attributes and dtype != "string":
+        attributes["unknown_columns"] = draw(st.sampled_from([0, 0, 1, 3]))
     return Case(attributes, Maps(key_type, value_type, draw(maps_over(keys, values))))
 
 

@@ -7,12 +7,14 @@ are added up. Both become entries of columns before the kernels see them, and on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from nbmapops._constants import INT64_MAX, INT64_MIN
+from nbmapops._reading.duplicates import same_keys
 from nbmapops._reading.entries import readonly
-from nbmapops._vocabulary import range_index
+from nbmapops._vocabulary import range_index, unknown_columns
 
 if TYPE_CHECKING:
     from nbmapops._constants import Array
@@ -21,10 +23,18 @@ if TYPE_CHECKING:
     from nbmapops._vocabulary import Index
 
 
-def expanded(
-    plan: Plan, entries: Entries, columns: Array, values: Array
-) -> tuple[Array, Index, Array, Array]:
-    """Return keys that are columns, their index, values and offsets.
+class Expanded(NamedTuple):
+    """Entries whose keys are columns."""
+
+    columns: Array
+    words: Index  # where columns are looked up as keys
+    values: Array
+    offsets: Array
+    bad: int | None  # the first map with a fault that only shows here
+
+
+def expanded(plan: Plan, entries: Entries, columns: Array, values: Array) -> Expanded:
+    """Return keys that are columns.
 
     Parameters
     ----------
@@ -37,10 +47,72 @@ def expanded(
     """
     assert plan.vocabulary is not None
     copies = plan.vocabulary.copies
-    offsets = entries.offsets
+    offsets, bad = entries.offsets, None
     if copies is not None:
         columns, values, offsets = _repeated(columns, values, offsets, *copies)
-    return readonly(columns), range_index(plan.width), values, readonly(offsets)
+    unknown = np.flatnonzero(columns < 0)
+    if plan.unknown_columns and len(unknown):
+        keys = entries.keys.take(unknown)
+        maps = np.searchsorted(offsets, unknown, "right") - 1
+        bad = _first_repeated(same_keys(keys), maps)
+        listed = keys.to_array()
+        hashed = unknown_columns(
+            listed if keys.kind == "int64" else listed.tolist(), plan.unknown_columns
+        )
+        columns = columns.copy()
+        columns[unknown] = hashed + (plan.width - plan.unknown_columns)
+        columns, values, offsets, wrapped = _summed(columns, values, offsets, unknown, maps)
+        bad = min((each for each in (bad, wrapped) if each is not None), default=None)
+    return Expanded(readonly(columns), range_index(plan.width), values, readonly(offsets), bad)
+
+
+def _first_repeated(keys: Array, maps: Array) -> int | None:
+    """Return the first map that holds a key twice."""
+    order = np.lexsort((keys, maps))
+    keys, maps = keys[order], maps[order]
+    again = (keys[1:] == keys[:-1]) & (maps[1:] == maps[:-1])
+    return int(maps[1:][again].min()) if again.any() else None
+
+
+def _summed(
+    columns: Array, values: Array, offsets: Array, unknown: Array, maps: Array
+) -> tuple[Array, Array, Array, int | None]:
+    """Add up values of unknown keys that meet in a column of a map, in the order of entries.
+
+    The sum stands at the first of them. Also returns the first map whose sum does not fit in int64.
+    """
+    order = np.lexsort((columns[unknown], maps))  # stable
+    own, rows = columns[unknown][order], maps[order]
+    first = np.ones(len(order), bool)
+    first[1:] = (own[1:] != own[:-1]) | (rows[1:] != rows[:-1])
+    if first.all():
+        return columns, values, offsets, None
+    target = unknown[order][first][np.cumsum(first) - 1]
+    later = ~first
+    sums, addends = values.copy(), values[unknown[order][later]]
+    # In the order of entries: the sort is stable, so those of one sum are in order.
+    with np.errstate(all="ignore"):
+        np.add.at(sums, target[later], addends)
+    wrapped = (
+        _first_wrapped(values, unknown[order], target, rows) if sums.dtype == np.int64 else None
+    )
+    kept = np.ones(len(columns), bool)
+    kept[unknown[order][later]] = False
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+    return columns[kept], sums[kept], ends[offsets], wrapped
+
+
+def _first_wrapped(values: Array, entries: Array, target: Array, rows: Array) -> int | None:
+    """Return the first map in which a sum leaves int64, even on the way."""
+    sizes = np.zeros(len(values))
+    np.add.at(sizes, target, np.abs(values[entries].astype(np.float64)))
+    for suspect in np.flatnonzero(sizes >= 2.0**62):
+        total = 0
+        for value in values[entries[target == suspect]].tolist():
+            total += value
+            if not INT64_MIN <= total <= INT64_MAX:
+                return int(rows[target == suspect][0])
+    return None
 
 
 def _repeated(

@@ -76,7 +76,8 @@ def prepare(plan: Plan, entries: Entries) -> Prepared:
     offsets = entries.offsets
     if plan.expands:
         columns = columns_of(index, keys)
-        keys, index, values, offsets = expanded(plan, entries, columns, values)
+        keys, index, values, offsets, late = expanded(plan, entries, columns, values)
+        bad = min((each for each in (bad, late) if each is not None), default=None)
     if kind == "string":
         numbers = readonly(np.arange(len(values)))
         return Prepared(kind, numbers, keys, index, offsets, values, bad)

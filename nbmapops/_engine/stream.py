@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 def csr(plan: Plan, reader: MapReader, index_dtype: type | None = None) -> Parts:
     """Return mappings as CSR: VOCABULARY and SPARSE."""
-    if plan.vocabulary is not None and plan.key_kind == "string":
+    # Unknown keys that have a column are needed as they are.
+    if plan.vocabulary is not None and plan.key_kind == "string" and not plan.unknown_columns:
         reader.look_up(plan.vocabulary.columns, plan.vocabulary.words)
     result = _GrowingRows(plan, expected_entries(reader.listed or ()), index_dtype)
     try:

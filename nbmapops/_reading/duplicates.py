@@ -24,7 +24,7 @@ def sum_duplicates(entries: Entries) -> Entries | None:
     keys, values, offsets = entries
     if entries.value_kind == "string":
         raise TypeError("MapBatch: sum_duplicates() adds numbers; these values are text")
-    same = _same_key(keys)
+    same = same_keys(keys)
     # An entry takes NumPy an eighth of what it takes one_map (compare.py: S43).
     if choose.compiled(len(values) // 8, 0, "sums"):
         summed = _compiled_sums(entries, same)
@@ -85,7 +85,7 @@ def _refuse_wrapped(entries: Entries, sums: Array, group: Array, first: Array) -
             )
 
 
-def _same_key(keys: KeyColumn) -> Array:
+def same_keys(keys: KeyColumn) -> Array:
     """Return int64 numbers that are equal where keys are equal."""
     if isinstance(keys, Int64Keys):
         return keys.array
