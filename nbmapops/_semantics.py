@@ -56,9 +56,18 @@ def one_map(
 
 
 def exact_one_map(
-    plan: Plan, number: int, keys: Sequence[Any], values: Sequence[Any], value_kind: str
+    plan: Plan,
+    number: int,
+    keys: Sequence[Any],
+    values: Sequence[Any],
+    value_kind: str,
+    *,
+    converted: bool = False,
 ) -> tuple[list[int], list[Any], str]:
-    """Run one map whose types are checked already: keys and values are exact, of these kinds."""
+    """Run one map whose types are checked already: keys and values are exact, of these kinds.
+
+    `converted` says that the values have the kind of the result already.
+    """
     where = f"{plan.operator}: map {number}"
     if plan.form == "SPARSE":
         _check_range(where, keys, plan)
@@ -74,7 +83,7 @@ def exact_one_map(
         columns = [columns[entry] for entry in entries]
         results = [values[entry] for entry in entries]
     kind = plan.result_kind(value_kind)
-    if kind != value_kind or plan.policy.rules == "onnxruntime":
+    if not converted and (kind != value_kind or plan.policy.rules == "onnxruntime"):
         results = _converted(where, keys, values, entries, (value_kind, kind, plan.policy.rules))
     if plan.vocabulary is not None and plan.vocabulary.copies is not None:
         return _repeated(plan.vocabulary, columns, results, kind)

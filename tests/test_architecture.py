@@ -202,8 +202,8 @@ def test_public_methods_are_pinned() -> None:
     }  # fmt: skip
     assert public(nbmapops.CastMap) == shared | {"cast_to", "map_form", "max_map", "ragged"}
     assert public(nbmapops.DictVectorizer) == shared | {
-        "columns", "dtype", "from_maps", "handle_unknown", "index", "inverse", "unknown", "unknown_columns",
-        "vocabulary",
+        "columns", "dtype", "from_maps", "handle_unknown", "index", "inverse", "unknown",
+        "unknown_columns", "vocabulary",
     }  # fmt: skip
     assert public(nbmapops.MapBatch) == {
         "from_arrays", "from_arrow", "from_dicts", "from_lists", "from_rows", "keys", "null_maps",

@@ -12,6 +12,7 @@ from nbmapops._reading.arrays import value_array
 from nbmapops._reading.entries import int_array
 from nbmapops._reading.scalars import items_of, kinds_of_map
 from nbmapops._semantics import exact_one_map, one_map
+from nbmapops._values import cast_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,17 +34,34 @@ def _result_kind(plan: Plan, entries: Entries) -> str:
 
 def _maps(plan: Plan, entries: Entries) -> Iterator[tuple[list[int], list[Any]]]:
     """Yield columns and values of each map; raise the error of the first bad one."""
-    kind = entries.value_kind
-    keys = entries.keys.to_array().tolist()
-    values = list(entries.values) if kind == "float32" else entries.values.tolist()
-    ends = entries.offsets.tolist()
+    keys, ends = entries.keys.to_array().tolist(), entries.offsets.tolist()
+    values, given, refused = _converted(plan, entries)
+    kind = plan.result_kind(entries.value_kind)
     for number in range(len(ends) - 1):
         part = slice(ends[number], ends[number + 1])
+        own, own_kind, converted = values[part], kind, True
+        if number in refused or given is values:
+            own, own_kind, converted = given[part], entries.value_kind, False
         try:
-            columns, results, _ = exact_one_map(plan, number, keys[part], values[part], kind)
+            columns, results, _ = exact_one_map(
+                plan, number, keys[part], own, own_kind, converted=converted
+            )
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise BadRow(number, error) from None
         yield columns, results
+
+
+def _converted(plan: Plan, entries: Entries) -> tuple[list[Any], list[Any], set[int]]:
+    """Return values in the kind of the result, as given, and the maps that may hold bad ones.
+
+    A batch is converted at once: 0.2 us a text, where one by one takes 5 (asv: castmap.Texts).
+    """
+    kind, values = entries.value_kind, entries.values
+    given = list(values) if kind == "float32" else values.tolist()
+    if plan.result_kind(kind) == kind and plan.policy.rules != "onnxruntime":
+        return given, given, set()
+    results, refused = cast_array(values, kind, plan.result_kind(kind), plan.policy.rules)
+    return results.tolist(), given, {entries.map_of(entry) for entry in refused.tolist()}
 
 
 def dense(plan: Plan, entries: Entries, out: Array | None = None, *, one: bool = False) -> Array:
