@@ -51,6 +51,7 @@ def to_node(
     Parameters
     ----------
     op : CastMap or DictVectorizer
+        What to write.
     input, output : str
         Names of the map and of the tensor.
     name : str
@@ -103,6 +104,7 @@ def to_model(
     Parameters
     ----------
     op : CastMap or DictVectorizer
+        What to write.
     value_type : {"float", "double", "int64", "string"}
         Of the maps. From Python onnxruntime takes maps of float only.
     input, output : str

@@ -142,23 +142,53 @@ class MapSession:
 
     # ------------------------------------------------------------------------ what it is
     def get_inputs(self) -> list[NodeArg]:
-        """Return the inputs that must be fed, with name, type and shape."""
+        """Describe the inputs that must be fed.
+
+        Returns
+        -------
+        list of NodeArg
+            Each with name, type and shape, as onnxruntime's.
+        """
         return list(self._inputs)
 
     def get_outputs(self) -> list[NodeArg]:
-        """Return the outputs, with name, type and shape."""
+        """Describe the outputs.
+
+        Returns
+        -------
+        list of NodeArg
+            Each with name, type and shape, as onnxruntime's.
+        """
         return list(self._outputs)
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """Return the inputs that may be fed, with name, type and shape."""
+        """Describe the inputs that may be fed: those that an initializer stands for otherwise.
+
+        Returns
+        -------
+        list of NodeArg
+            Each with name, type and shape, as onnxruntime's.
+        """
         return list(self._overridable)
 
     def get_modelmeta(self) -> ModelMetadata:
-        """Return the metadata of the model."""
+        """Tell producer, version and descriptions of the model.
+
+        Returns
+        -------
+        ModelMetadata
+            With the attributes of onnxruntime's.
+        """
         return self._metadata
 
     def get_providers(self) -> list[str]:
-        """Return the execution providers of the rest of the model."""
+        """Tell where the rest of the model is run.
+
+        Returns
+        -------
+        list of str
+            Names of execution providers.
+        """
         return self._dense.providers
 
     def __repr__(self) -> str:
