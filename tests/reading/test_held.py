@@ -1,0 +1,99 @@
+"""Each map is read before the next one is asked for, whatever its owner does with it then."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, UserDict, defaultdict
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nbmapops import CastMap, DictVectorizer, MapBatch
+from nbmapops._reading.mappings import held
+
+from ..forms import WAYS, way
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OP = DictVectorizer(int64_vocabulary=[0, 1, 2])
+RIGHT = [[1.0, 0, 0], [0, 2.0, 0], [0, 0, 3.0]]
+
+
+def refilled(made: Callable[[], Any]) -> Iterator[Any]:
+    """One mapping, cleared and filled for each row, as readers of databases do."""
+    mapping = made()
+    for row in range(3):
+        mapping.clear()
+        mapping[row] = row + 1.0
+        yield mapping
+
+
+def alternating(made: Callable[[], Any]) -> Iterator[Any]:
+    both = made(), made()
+    for row in range(3):
+        mapping = both[row % 2]
+        mapping.clear()
+        mapping[row] = row + 1.0
+        yield mapping
+
+
+def changed_later(made: Callable[[], Any]) -> Iterator[Any]:
+    given = []
+    for row in range(3):
+        for mapping in given:
+            mapping[row] = -1.0
+        mapping = made()
+        mapping[row] = row + 1.0
+        given.append(mapping)
+        yield mapping
+
+
+def proxies(made: Callable[[], Any]) -> Iterator[Any]:
+    return map(MappingProxyType, refilled(dict))
+
+
+def pairs(made: Callable[[], Any]) -> Iterator[Any]:
+    listed: list[tuple[int, float]] = []
+    for row in range(3):
+        listed[:] = [(row, row + 1.0)]
+        yield listed
+
+
+KINDS = [dict, OrderedDict, UserDict, Counter, lambda: defaultdict(float)]
+SOURCES = [refilled, alternating, changed_later, proxies, pairs]
+
+
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("made", KINDS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_mapping_that_is_filled_anew_gives_what_it_showed(
+    source: Callable[..., Iterator[Any]], made: Callable[[], Any], name: str
+) -> None:
+    with way(name):
+        assert OP(source(made)).tolist() == RIGHT
+        assert OP.csr(source(made)).toarray().tolist() == RIGHT
+        assert MapBatch.from_dicts(source(made)).to_dicts() == [{0: 1.0}, {1: 2.0}, {2: 3.0}]
+        learned = DictVectorizer.from_maps(source(made), order="first_seen")
+        assert learned.vocabulary.tolist() == [0, 1, 2]
+        assert DictVectorizer(int64_vocabulary=[0]).unknown(source(made))[1].tolist() == [1, 2]
+        assert CastMap()(source(made)).tolist() == [[1], [2], [3]]
+
+
+def test_a_dict_is_copied_only_where_somebody_else_holds_it() -> None:
+    kept = {7: 1.0}
+    addresses: list[int] = []
+
+    class Noting(Iterator[dict[int, float]]):
+        def __next__(self) -> dict[int, float]:
+            if len(addresses) == 2:
+                raise StopIteration
+            mapping = {1: 2.0}
+            addresses.append(id(mapping))
+            return mapping
+
+    assert [id(each) for each in held(Noting())] == addresses
+    (copied,) = held(iter([kept]))
+    assert copied == kept
+    assert copied is not kept
