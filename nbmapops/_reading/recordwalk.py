@@ -67,6 +67,7 @@ from nbmapops._reading.dictwalk import (
     _notes,
     _overflowed,
     _peek,
+    _prefetch,
     _reader,
     _release,
     _set_word,
@@ -104,6 +105,7 @@ _CALL, _MEMO, _SHIFT = range(_HIGH + 1, _HIGH + 4)
 _LEFT_OUT, _STOPPED, _NO_SPARE = -1, -2, -3
 
 _ANY_ROOM = 1 << 62
+_TEXT_AT = 48  # about where a short str has its text, often in another cache line than its type
 _NUMBER_AT = 16  # of the number in a NumPy scalar
 _TABLE_AT, _MASK_AT = 40, 32  # of a set's table, and of the number of its last slot
 
@@ -434,6 +436,11 @@ def _walk_records(
     entry, j, done, next_end, reason = 0, 0, 0, 0, _GO
     while reason == _GO:
         n, reason = _note(maps, first, stop, _ANY_ROOM, known, cells, notes, ends)
+        for note in range(
+            notes, notes + 16 * n, 16
+        ):  # 7 % less for new strings (asv: dicts.Records)
+            _prefetch(_word_at(note) + _TEXT_AT)
+            _prefetch(_word_at(note + 8) + _TEXT_AT)
         for note in range(notes, notes + 16 * n, 16):
             if entry == next_end:
                 while ends[done + 1] <= entry:
