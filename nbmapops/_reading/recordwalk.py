@@ -83,7 +83,7 @@ from nbmapops._reading.dictwalk import available as _dicts_can_be_read
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nbmapops._constants import Array
+    from nbmapops._constants import Array, Integer
 
 __all__ = ["DONE", "FULL", "STOP", "Walk", "arrange", "available"]
 
@@ -119,7 +119,7 @@ _int32_at, _uint32_at = (_reader(kind, ir.IntType(32)) for kind in (types.int32,
 
 
 @_helper
-def _numpy_int(item: Any, kind: Any, known: Any) -> Any:
+def _numpy_int(item: int, kind: int, known: int) -> tuple[bool, Integer]:
     """Return whether a value is an integer of NumPy that int64 holds, and that integer."""
     at = item + _NUMBER_AT
     if _is(kind, known, _INT64):
@@ -143,35 +143,35 @@ def _numpy_int(item: Any, kind: Any, known: Any) -> Any:
     return False, number
 
 
-def _in_range(values: Any, j: Any, known: Any) -> Any:
+def _in_range(values: Array, j: int, known: int) -> bool:
     """Tell whether an integer that was stored is one that the result's dtype holds."""
     raise NotImplementedError
 
 
-def _rare_number(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:
+def _rare_number(item: int, cells: int, known: int, values: Array, j: int) -> bool:
     """Store as ``values[j]`` a number that `_store` does not take; False if it is not taken."""
     raise NotImplementedError
 
 
 @overload(_in_range)
-def _overload_in_range(values: Any, j: Any, known: Any) -> Any:  # noqa: ARG001
+def _overload_in_range(values: Array, j: int, known: int) -> Any:  # noqa: ARG001
     return _any_float if values.dtype == types.float64 else _int_in_range
 
 
 @overload(_rare_number)
-def _overload_number(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:  # noqa: ARG001
+def _overload_number(item: int, cells: int, known: int, values: Array, j: int) -> Any:  # noqa: ARG001
     return _rare_float if values.dtype == types.float64 else _rare_int
 
 
-def _any_float(values: Any, j: Any, known: Any) -> Any:  # noqa: ARG001
+def _any_float(values: Array, j: int, known: int) -> bool:  # noqa: ARG001
     return True
 
 
-def _int_in_range(values: Any, j: Any, known: Any) -> Any:
-    return _word_at(known + 8 * _LOW) <= values[j] <= _word_at(known + 8 * _HIGH)
+def _int_in_range(values: Array, j: int, known: int) -> bool:
+    return bool(_word_at(known + 8 * _LOW) <= values[j] <= _word_at(known + 8 * _HIGH))
 
 
-def _rare_float(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:
+def _rare_float(item: int, cells: int, known: int, values: Array, j: int) -> bool:
     kind = _type_of(item)
     if _is(kind, known, _NONE):
         none = _word_at(known + 8 * _NONE_AS)
@@ -192,7 +192,7 @@ def _rare_float(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:
     return True
 
 
-def _rare_int(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:  # noqa: ARG001
+def _rare_int(item: int, cells: int, known: int, values: Array, j: int) -> bool:  # noqa: ARG001
     kind = _type_of(item)
     taken, number = _numpy_int(item, kind, known)
     if not taken:
@@ -205,11 +205,11 @@ def _rare_int(item: Any, cells: Any, known: Any, values: Any, j: Any) -> Any:  #
             return False
         number = np.int64(value)
     values[j] = number
-    return _word_at(known + 8 * _LOW) <= number <= _word_at(known + 8 * _HIGH)
+    return bool(_word_at(known + 8 * _LOW) <= number <= _word_at(known + 8 * _HIGH))
 
 
 @_helper
-def _column_at(found: Any, cells: Any, known: Any) -> Any:
+def _column_at(found: int, cells: int, known: int) -> int:
     """Return the column that is the value of a word."""
     if not _is(_type_of(found), known, _INT):
         return _STOPPED
@@ -220,7 +220,7 @@ def _column_at(found: Any, cells: Any, known: Any) -> Any:
 
 
 @_helper
-def _of_name(name: Any, cells: Any, known: Any) -> Any:
+def _of_name(name: int, cells: int, known: int) -> int:
     """Return the column of a name, which is looked up or learned."""
     words = _word_at(known + 8 * _WORDS)
     found = _dict_get(words, name)
@@ -236,7 +236,7 @@ def _of_name(name: Any, cells: Any, known: Any) -> Any:
 
 
 @_helper
-def _name_of(key: Any, text: Any, known: Any) -> Any:
+def _name_of(key: int, text: int, known: int) -> int:
     """Return a new reference to the name ``key=text``, or 0."""
     separator = _word_at(known + 8 * _SEPARATOR)
     if _is(_type_of(key), known, _STR):
@@ -253,7 +253,7 @@ def _name_of(key: Any, text: Any, known: Any) -> Any:
 
 
 @_helper
-def _texts_of(key: Any, known: Any) -> Any:
+def _texts_of(key: int, known: int) -> int:
     """Return the dict of the columns of this key's texts, 0 where there is none, or `_NO_SPARE`."""
     categories = _word_at(known + 8 * _CATEGORIES)
     inner = _dict_get(categories, key)
@@ -271,7 +271,7 @@ def _texts_of(key: Any, known: Any) -> Any:
 
 
 @_helper
-def _keep(texts: Any, text: Any, column: Any, known: Any) -> Any:
+def _keep(texts: int, text: int, column: int, known: int) -> None:
     """Keep the column of a text for the next time; a failure costs nothing but that."""
     if column < 0 and _dict_size(texts) > _dict_size(_word_at(known + 8 * _WORDS)):
         return  # texts that are unknown and ever new would pile up
@@ -283,7 +283,7 @@ def _keep(texts: Any, text: Any, column: Any, known: Any) -> Any:
 
 
 @_helper
-def _of_text(key: Any, text: Any, cells: Any, known: Any) -> Any:
+def _of_text(key: int, text: int, cells: int, known: int) -> int:
     """Return the column of a text, an exact str."""
     texts = _texts_of(key, known)
     if texts <= 0:
@@ -306,7 +306,7 @@ def _of_text(key: Any, text: Any, cells: Any, known: Any) -> Any:
 
 
 @_helper
-def _look_up(key: Any, text: Any, cells: Any, known: Any) -> Any:
+def _look_up(key: int, text: int, cells: int, known: int) -> int:
     """Return the column of a number (`text` is 0) or a text under a key."""
     kind = _type_of(key)
     if not _is(kind, known, _STR) and not _is(kind, known, _INT):
@@ -326,7 +326,7 @@ def _look_up(key: Any, text: Any, cells: Any, known: Any) -> Any:
 
 
 @inlined
-def _slot_of(key: Any, text: Any, memo: Any, shift: Any) -> Any:
+def _slot_of(key: int, text: int, memo: int, shift: np.uint64) -> Any:
     """Return the address of the memo's slot for a key and the text under it (0: a number)."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     mixed += np.uint64(text) * np.uint64(0xC2B2AE3D27D4EB4F)
@@ -334,7 +334,7 @@ def _slot_of(key: Any, text: Any, memo: Any, shift: Any) -> Any:
 
 
 @inlined
-def _holds(slot: Any, key: Any, text: Any, call: Any) -> Any:
+def _holds(slot: int, key: int, text: int, call: int) -> bool:
     """Tell whether a slot was written in this call, for this key and text."""
     return (
         _word_at(slot) == key and _word_at(slot + 8) == text and _word_at(slot + 16) >> 32 == call
@@ -342,12 +342,12 @@ def _holds(slot: Any, key: Any, text: Any, call: Any) -> Any:
 
 
 @inlined
-def _column_in(slot: Any) -> Any:
+def _column_in(slot: int) -> int:
     return (_word_at(slot + 16) & 0xFFFFFFFF) - 1
 
 
 @_helper
-def _remember(slot: Any, key: Any, text: Any, call: Any, cells: Any, known: Any) -> Any:
+def _remember(slot: int, key: int, text: int, call: int, cells: int, known: int) -> int:
     """Look up a column, and write it into the memo."""
     column = _look_up(key, text, cells, known)
     if _LEFT_OUT <= column < 1 << 31:
@@ -358,13 +358,13 @@ def _remember(slot: Any, key: Any, text: Any, call: Any, cells: Any, known: Any)
 
 
 @_helper
-def _is_text(item: Any, known: Any) -> Any:
+def _is_text(item: int, known: int) -> bool:
     kind = _type_of(item)
-    return _is(kind, known, _STR) or _is(kind, known, _NUMPY_STR)
+    return bool(_is(kind, known, _STR) or _is(kind, known, _NUMPY_STR))
 
 
 @_helper
-def _slots(item: Any, known: Any) -> Any:
+def _slots(item: int, known: int) -> int:
     """Return the length of a list or tuple, the size of a set's table, -1 for anything else."""
     kind = _type_of(item)
     if _is(kind, known, _LIST):
@@ -377,7 +377,7 @@ def _slots(item: Any, known: Any) -> Any:
 
 
 @_helper
-def _slot(item: Any, kind: Any, i: Any, known: Any) -> Any:
+def _slot(item: int, kind: int, i: int, known: int) -> int:
     """Return the address of an item, 0 for a slot of a set without one."""
     if _is(kind, known, _LIST):
         return _list_item(item, i)
@@ -390,9 +390,9 @@ def _slot(item: Any, kind: Any, i: Any, known: Any) -> Any:
 
 @_helper
 def _several(
-    key: Any, item: Any, cells: Any, known: Any, call: Any, memo: Any, shift: Any, columns: Any,
-    values: Any, j: Any,
-) -> Any:  # fmt: skip
+    key: int, item: int, cells: int, known: int, call: int, memo: int, shift: np.uint64,
+    columns: Array, values: Array, j: int,
+) -> int:  # fmt: skip
     """Read a list, tuple or set of text as entries; where they end, or why they are not taken."""
     slots = _slots(item, known)
     if slots < 0:
@@ -422,7 +422,7 @@ def _several(
 
 @partial(kernel, nogil=False)  # the GIL is held
 def _walk_records(
-    maps: int, first: int, known: int, columns: Any, values: Any, offsets: Any
+    maps: int, first: int, known: int, columns: Array, values: Array, offsets: Array
 ) -> tuple[int, int]:
     """Read records; see `Walk.read`."""
     stop = _count(maps, known)
@@ -572,7 +572,7 @@ _STABLE = 16
 
 
 @_helper
-def _renumber(columns: Any, lo: Any, hi: Any, column_of: Any) -> Any:
+def _renumber(columns: Array, lo: int, hi: int, column_of: Array) -> bool:
     """Write the column of each code in its place; False for a code that is none."""
     for i in range(lo, hi):
         code = columns[i]
@@ -583,7 +583,7 @@ def _renumber(columns: Any, lo: Any, hi: Any, column_of: Any) -> Any:
 
 
 @_helper
-def _ascends(columns: Any, lo: Any, hi: Any) -> Any:
+def _ascends(columns: Array, lo: int, hi: int) -> bool:
     descents = 0
     for i in range(lo + 1, hi):
         descents += int(columns[i] < columns[i - 1])
@@ -591,7 +591,7 @@ def _ascends(columns: Any, lo: Any, hi: Any) -> Any:
 
 
 @_helper
-def _repeats(columns: Any, lo: Any, hi: Any) -> Any:
+def _repeats(columns: Array, lo: int, hi: int) -> bool:
     """Tell whether a column stands twice in a sorted row."""
     repeated = 0
     for i in range(lo + 1, hi):
@@ -600,7 +600,7 @@ def _repeats(columns: Any, lo: Any, hi: Any) -> Any:
 
 
 @_helper
-def _sort_row(columns: Any, values: Any, lo: Any, n: Any, local: Any, held: Any) -> Any:
+def _sort_row(columns: Array, values: Array, lo: int, n: int, local: Array, held: Array) -> None:
     """Sort a short row by rank: how many columns stand before, equal ones in their order."""
     at = np.uint64(lo)
     for i in range(np.uint64(n)):
@@ -617,7 +617,9 @@ def _sort_row(columns: Any, values: Any, lo: Any, n: Any, local: Any, held: Any)
 
 
 @kernel
-def _arrange(columns: Any, values: Any, offsets: Any, first: int, last: int, column_of: Any) -> int:
+def _arrange(
+    columns: Array, values: Array, offsets: Array, first: int, last: int, column_of: Array
+) -> int:
     """Sort rows in place; how many are not sorted, or -1 for rows that are none. See `arrange`."""
     local, held = np.empty(_RANKED, columns.dtype), np.empty(_RANKED, values.dtype)
     unsorted = 0
