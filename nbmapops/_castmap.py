@@ -51,8 +51,8 @@ class CastMap(Operator):
     Notes
     -----
     The rules are those of the ONNX-ML text of ``ai.onnx.ml.CastMap``; where it is silent, the
-    README says what is done. float32, float64, int64 and str values are taken, not only the
-    text's float and string.
+    documentation (What the operators mean) says what is done. float32, float64, int64
+    and str values are taken, not only the text's float and string.
 
     Examples
     --------

@@ -80,8 +80,8 @@ class DictVectorizer(Operator):
     Notes
     -----
     The rules are those of the ONNX-ML text of ``ai.onnx.ml.DictVectorizer``; where it is silent,
-    the README says what is done. An int64 value reaches an int64 result without ever being a
-    float.
+    the documentation (What the operators mean) says what is done. An int64 value reaches
+    an int64 result without ever being a float.
 
     Examples
     --------

@@ -202,7 +202,8 @@ class _Reporter(event.Listener):
     @staticmethod
     def _name(happened: Any) -> str | None:
         function = happened.data["dispatcher"].py_func
-        package, _, module = function.__module__.partition(".")
+        # Functions made by `exec` may have no module.
+        package, _, module = (function.__module__ or "").partition(".")
         return f"{module}.{function.__qualname__}" if package == "nbmapops" else None
 
     def on_start(self, happened: Any) -> None:

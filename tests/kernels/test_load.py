@@ -201,3 +201,18 @@ def test_a_kernel_from_the_cache_needs_nothing_of_the_compiler(tmp_path: Path) -
     assert run(WARM, NUMBA_CACHE_DIR=str(tmp_path)).split()[1] == "True"
     tested, brought = run(WARM, NUMBA_CACHE_DIR=str(tmp_path)).split()
     assert tested == "False" or brought == "False"
+
+
+@compiled_only
+def test_functions_without_a_module_are_compiled() -> None:
+    """The log looks at every function that Numba compiles, whoever made it."""
+    import numba
+
+    from nbmapops import kernels
+
+    assert callable(kernels.lookup)
+    names: dict[str, Any] = {}
+    exec("def double(n):\n    return 2 * n", names)
+    names["double"].__module__ = None
+
+    assert numba.njit(names["double"])(4) == 8
