@@ -956,6 +956,21 @@ def test_p39_lists_of_pairs_are_maps(paths: Paths, repeated: int) -> None:
         ours.transform([*pairs, [("a", 1), ("b", 2), ("a", 3)]])
 
 
+def test_columns_of_arrow(paths: Paths) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pairs = [[("a", 1.5), ("b", 2.0)], [], [("b", 3.0)]]
+    maps, rows = list(map(dict, pairs)), [{"a": 1.5, "t": "x"}, {"a": None, "t": "y"}]
+    column = pa.array(pairs, pa.map_(pa.string(), pa.float64()))
+    structs = pa.array(rows)
+    expected = cells(Original().fit_transform(maps))
+    for each in (column, pa.chunked_array([column[:1], column[1:]]), list(column), iter(column)):
+        assert cells(DictVectorizer().fit_transform(each)) == expected
+    operator = nbmapops.DictVectorizer(string_vocabulary=["a", "b"])
+    assert operator(iter(column)).tolist() == operator(maps).tolist()
+    for each in (structs, pa.chunked_array([structs])):
+        assert cells(DictVectorizer().fit_transform(each)) == cells(Original().fit_transform(rows))
+
+
 class Odd(Mapping[Any, Any]):
     """A mapping whose items cannot all be keys of a dict, or repeat one."""
 

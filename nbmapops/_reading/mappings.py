@@ -352,6 +352,8 @@ def _references_of_a_dict_held_here() -> int:
 
 def _snapshot(mapping: Any) -> Any:
     """Return the pairs of a mapping; anything else is left to the rules of one map."""
+    if type(mapping).__name__ == "MapScalar":  # of pyarrow, which never changes
+        return mapping
     if isinstance(mapping, Mapping):
         return _Pairs(mapping)
     return list(mapping) if type(mapping) is list else mapping

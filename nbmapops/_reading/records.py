@@ -343,9 +343,14 @@ def _length(mapping: Any) -> int:
     return len(mapping) if type(mapping) in DICTS else 0
 
 
+def _has_items(mapping: Any) -> bool:
+    """Tell whether this gives its pairs; those of a map of Arrow fail, or are not pairs."""
+    return hasattr(mapping, "items") and type(mapping).__name__ != "MapScalar"
+
+
 def _items(row: int, mapping: Any) -> Iterable[tuple[Any, Any]]:
     """Return keys and values of what is given as a map: a mapping, or a list of pairs."""
-    if hasattr(mapping, "items"):
+    if _has_items(mapping):
         return mapping.items()  # type: ignore[no-any-return]
     where = f"DictVectorizer: map {row}"
     keys, values = items_of(where, mapping)
@@ -361,8 +366,8 @@ def _blocks(maps: Any) -> Iterator[Sequence[Any]]:
         maps = maps.to_dicts()
     if type(maps) not in (list, tuple):
         maps = mappings.maps_of(maps, "DictVectorizer")
-        if hasattr(maps, "tolist"):  # a Series holds its maps
-            maps = maps.tolist()
+        for to_list in ("to_pylist", "tolist"):  # columns of Arrow, a Series
+            maps = getattr(maps, to_list)() if hasattr(maps, to_list) else maps
     if type(maps) in (list, tuple):
         yield list(maps)  # because another thread may shorten it
         return
@@ -390,7 +395,7 @@ def _with_own_lists(mapping: Any) -> Any:
         if _MUTABLE.isdisjoint(map(type, mapping.values())):
             return mapping
         return _with_tuples(mapping.items())
-    if not hasattr(mapping, "items"):
+    if not _has_items(mapping):
         return mapping
     items = list(mapping.items())
     try:
