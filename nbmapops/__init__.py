@@ -39,6 +39,7 @@ The map of the package, in reading order; a module imports only modules above it
 ``_reading.mappings``   mappings in blocks
 ``_reading.duplicates`` the values of repeated keys are added up
 ``_reading.toarrow``    a batch as an Arrow map column
+``_reading.shown``      the first maps of a batch as a table
 ``_reading.batch``      MapBatch
 ``_reading.recordwalk`` compiled: records, which hold text too, are read through the same API
 ``_reading.records``    records in rows, as scikit-learn understands them

@@ -20,6 +20,7 @@ from nbmapops._reading.scalars import (
     type_name,
     without_nulls,
 )
+from nbmapops._reading.shown import as_table
 from nbmapops._reading.tables import read_lists, read_rows
 from nbmapops.errors import DuplicateKeyError, show
 
@@ -483,6 +484,9 @@ class MapBatch:
             f"<MapBatch: {len(self)} maps, {len(values)} entries, "
             f"{keys.kind} -> {self._entries.value_kind}>"
         )
+
+    def _repr_html_(self) -> str:
+        return as_table(self._entries, self._null_maps, repr(self)[1:-1])
 
 
 def _dict(number: int, keys: list[Any], values: list[Any]) -> dict[Any, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from collections import Counter, OrderedDict, UserDict
 from typing import TYPE_CHECKING, Any
 
@@ -398,3 +399,35 @@ def test_sums_keep_the_sign_of_a_zero() -> None:
 def test_one_map_is_no_batch(one: Any) -> None:
     with pytest.raises(TypeError, match="MapBatch: one dict is not a batch of maps; pass a list"):
         MapBatch.from_dicts(one)
+
+
+def test_notebooks_show_the_first_maps_as_a_table() -> None:
+    maps = [{"a": 1.5, "<b>": 2.0}, {}, {f"k{n}": n for n in range(1000)}, *[{"z": 0.5}] * 20]
+    html = MapBatch.from_dicts(maps)._repr_html_()
+
+    assert html.count("<tr>") == 9
+    assert "<caption>MapBatch: 23 maps, 1022 entries, string -&gt; float64</caption>" in html
+    assert "&#x27;a&#x27;: 1.5, &#x27;&lt;b&gt;&#x27;: 2.0</td>" in html
+    assert "<b>" not in html
+    assert "and 994 more</td>" in html
+    assert "15 more maps" in html
+    assert len(html) < 3000
+
+
+@pytest.mark.parametrize(
+    "evil", ["<script>alert(1)</script>", "</td>&amp;", '"onload="x', "\ud800"], ids=ascii
+)
+def test_keys_and_values_in_notebooks_are_escaped(evil: str) -> None:
+    html = MapBatch.from_arrays([evil], [evil])._repr_html_()
+    bare = re.sub(r'</?(table|caption|tbody|tr|th|td)( style="text-align: left")?>', "", html)
+
+    assert not {"<", ">", '"'} & set(bare)
+    html.encode()  # can be written to a page
+
+
+def test_notebooks_show_null_maps_numbers_and_long_text_shortly() -> None:
+    batch = MapBatch.from_dicts([None, {7: np.float32(0.5)}], null_map="empty")
+    assert ">null</td>" in batch._repr_html_()
+    assert "7: 0.5</td>" in batch._repr_html_()
+    assert len(MapBatch.from_arrays(["x" * 10**6], [1])._repr_html_()) < 1000
+    assert MapBatch.from_dicts([])._repr_html_().endswith("<tbody></tbody></table>")
