@@ -11,7 +11,7 @@ class Csr:
     """S8, S9: an Arrow map column to a canonical CSR matrix."""
 
     maps = 100_000
-    params: ClassVar = [[works.OURS, "pyarrow"], ["int64", "string", "dictionary"]]
+    params: ClassVar = [[works.OURS, "pyarrow"], ["int64", "dictionary"]]
     param_names: ClassVar = ["impl", "keys"]
 
     def setup(self, impl: str, keys: str) -> None:

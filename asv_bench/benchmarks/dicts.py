@@ -25,7 +25,7 @@ class Shuffled:
     """S37: the same, the list shuffled."""
 
     maps = 20_000
-    params: ClassVar = [[works.OURS, "scikit-learn"], ["int", "json"]]
+    params: ClassVar = [[works.OURS, "scikit-learn"], ["int"]]
     param_names: ClassVar = ["impl", "keys"]
 
     def setup(self, impl: str, keys: str) -> None:
@@ -33,6 +33,48 @@ class Shuffled:
         self.run = works.prepared(work, impl)
 
     def time_csr(self, impl: str, keys: str) -> None:
+        self.run()
+
+
+class FromGenerator:
+    """S1 from a list and from a generator, which is read as it comes."""
+
+    maps = 20_000
+    params: ClassVar = [[works.OURS, works.OURS_GENERATOR]]
+    param_names: ClassVar = ["impl"]
+
+    def setup(self, impl: str) -> None:
+        self.run = works.prepared(works.csr_from_dicts("int", 1000, self.maps), impl)
+
+    def time_csr(self, impl: str) -> None:
+        self.run()
+
+
+class OtherMappings:
+    """S41: mappings that are not exactly dicts."""
+
+    maps = 5000
+    params: ClassVar = [[works.OURS, "scikit-learn"], ["OrderedDict"]]
+    param_names: ClassVar = ["impl", "kind"]
+
+    def setup(self, impl: str, kind: str) -> None:
+        self.run = works.prepared(works.csr_from_mappings(kind, 1000, self.maps), impl)
+
+    def time_csr(self, impl: str, kind: str) -> None:
+        self.run()
+
+
+class ToDicts:
+    """S38: a batch back to dicts."""
+
+    maps = 20_000
+    params: ClassVar = [[works.OURS, "python"], ["str"]]
+    param_names: ClassVar = ["impl", "keys"]
+
+    def setup(self, impl: str, keys: str) -> None:
+        self.run = works.prepared(works.to_dicts(keys, self.maps), impl)
+
+    def time_call(self, impl: str, keys: str) -> None:
         self.run()
 
 
@@ -68,7 +110,7 @@ class Records:
     """S28: the scikit-learn estimator on records with text."""
 
     maps = 20_000
-    params: ClassVar = [[works.OURS, "scikit-learn"], ["3 texts, 4 numbers", "json"]]
+    params: ClassVar = [[works.OURS, "scikit-learn"], ["3 texts, 4 numbers"]]
     param_names: ClassVar = ["impl", "records"]
 
     def setup(self, impl: str, records: str) -> None:

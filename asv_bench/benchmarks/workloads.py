@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -119,6 +121,34 @@ def records(kind: str, maps: int) -> list[dict[str, Any]]:
         columns["missing"] = [None] * maps
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return [json.loads(json.dumps(row)) for row in rows] if kind == "json" else rows
+
+
+def other_mappings(kind: str, dicts: list[dict[str, float]]) -> list[Any]:
+    """Make mappings of a kind that is not exactly dict."""
+    kinds = {"OrderedDict": OrderedDict, "subclass": _Row, "MappingProxyType": MappingProxyType}
+    return list(map(kinds[kind], dicts))
+
+
+class _Row(dict[str, float]):
+    """What a user's own class of rows is."""
+
+
+def text_batch(kind: str, width: int, maps: int) -> tuple[list[str], Any, Any, Any]:
+    """Make words and arrays whose keys are texts: each is an object of its own, as read."""
+    words = _names(width)
+    _, columns, values, offsets = narrow_batch(width, maps)
+    texts = np.array(words)[columns]
+    if kind == "object":
+        return words, texts.astype(object), values, offsets
+    return words, texts.astype(np.dtypes.StringDType()) if kind != "U" else texts, values, offsets
+
+
+def repeated_batch(width: int, maps: int) -> tuple[Any, Any, Any]:
+    """Make float64 maps over 0 .. width - 1; every second one has three of its keys again."""
+    _, keys, values, offsets = narrow_batch(width, maps)
+    table = keys.reshape(maps, SIZE).copy()
+    table[::2, -3:] = table[::2, :3]
+    return table.ravel(), values.astype(np.float64), offsets
 
 
 def arrow_column(keys: str, width: int, maps: int) -> tuple[Any, Any]:

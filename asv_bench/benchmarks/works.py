@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 OURS = "nbmapops"
 OURS_TWICE = "nbmapops, 2 threads"
 OURS_OUT = "nbmapops, out="
+OURS_GENERATOR = "nbmapops, generator"
+HASHER = "FeatureHasher"
 
 
 class Work(NamedTuple):
@@ -42,19 +44,33 @@ class Work(NamedTuple):
 
 
 def prepared(work: Work, impl: str) -> Run:
-    """Prepare one implementation for asv and run it once, so that nothing is compiled while timed.
+    """Prepare one implementation for asv and run it once, ours with all kernels loaded.
 
     Raises
     ------
     NotImplementedError
         If a library is missing: asv then skips the case.
     """
+    if impl.startswith(OURS):
+        load_kernels()
     try:
         run = work.impls[impl]()
     except ImportError as error:
         raise NotImplementedError(str(error)) from error
     run()
     return run
+
+
+def load_kernels() -> str:
+    """Load every kernel into this process: until that pays, work would run in plain Python."""
+    from nbmapops import precompile
+
+    return str(precompile())
+
+
+def row_sums(work: Work) -> Work:
+    """Compare results by the sums of their rows: a hashed column has another place."""
+    return work._replace(view=lambda result: result.sum(axis=1), tolerance=1e-9)
 
 
 def same(left: Any, right: Any, tolerance: float = 0.0) -> bool:
@@ -132,6 +148,63 @@ def csr_from_arrays(width: int, maps: int) -> Work:
     return Work(keys.size, {**impls, "pyarrow": pyarrow, "pandas": pandas, "copy": copy})
 
 
+def csr_from_texts(kind: str, width: int, maps: int) -> Work:
+    """Turn arrays with text keys into a canonical CSR matrix: "object", "U" or "StringDType"."""
+    words, keys, values, offsets = workloads.text_batch(kind, width, maps)
+    shape = (maps, width)
+
+    def ours() -> Run:
+        op = _vectorizer(words)
+        return lambda: op.csr(keys, values, offsets)
+
+    def pyarrow() -> Run:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        value_set = pa.array(words)
+
+        def run() -> Any:
+            texts = pa.array(keys.astype(object) if kind == "StringDType" else keys)
+            columns = _own(pc.index_in(texts, value_set))
+            return _sorted_csr(values, columns, offsets.astype(np.int32), shape)
+
+        return run
+
+    return Work(keys.size, {OURS: ours, "pyarrow": pyarrow})
+
+
+def sum_duplicates(width: int, maps: int) -> Work:
+    """Add up the values of repeated keys; SciPy starts from the columns themselves."""
+    keys, values, offsets = workloads.repeated_batch(width, maps)
+    shape = (maps, width)
+
+    def ours() -> Run:
+        from nbmapops import MapBatch
+
+        return MapBatch.from_arrays(keys, values, offsets).sum_duplicates
+
+    def scipy() -> Run:
+        from scipy.sparse import coo_array
+
+        rows = _rows(offsets)
+
+        def run() -> Any:
+            matrix = coo_array((values, (rows, keys)), shape=shape).tocsr()
+            matrix.sum_duplicates()
+            return matrix
+
+        return run
+
+    def view(result: Any) -> Any:
+        from scipy.sparse import csr_array
+
+        if not hasattr(result, "to_dicts"):
+            return result
+        return csr_array((result.values, result.keys, result.offsets), shape=shape)
+
+    return Work(keys.size, {OURS: ours, "scipy": scipy}, view, 1e-12)
+
+
 def csr_from_rows(width: int, maps: int) -> Work:
     """Turn a shuffled long table of row, key and value into a CSR matrix.
 
@@ -206,25 +279,6 @@ def order_arrays(order: str, entries: int) -> Work:
     return Work(entries, {OURS: ours, "numpy": lambda: lambda: values[np.argsort(keys)]})
 
 
-def order_short_maps(maps: int) -> Work:
-    """Order the values of many short maps of one length: CastMap DENSE."""
-    _, keys, values, offsets = workloads.narrow_batch(1000, maps)
-    shape = (maps, workloads.SIZE)
-
-    def ours() -> Run:
-        from nbmapops import CastMap
-
-        op = CastMap()
-        return lambda: op(keys, values, offsets)
-
-    def numpy() -> Run:
-        return lambda: np.take_along_axis(
-            values.reshape(shape), np.argsort(keys.reshape(shape), axis=1), axis=1
-        )
-
-    return Work(keys.size, {OURS: ours, "numpy": numpy})
-
-
 def scatter(max_map: int, maps: int) -> Work:
     """Place values by key, CastMap SPARSE; NumPy checks the range too, but no repeated keys."""
     _, keys, values, offsets = workloads.narrow_batch(max_map, maps)
@@ -265,6 +319,10 @@ def csr_from_dicts(keys: str, width: int, maps: int, *, shuffled: bool = False) 
         op = _vectorizer(words)
         return lambda: op.csr(dicts)
 
+    def ours_generator() -> Run:
+        op = _vectorizer(words)
+        return lambda: op.csr(mapping for mapping in dicts)
+
     def sklearn() -> Run:
         op = _fitted_sklearn(words)
         return lambda: op.transform(dicts)
@@ -285,7 +343,70 @@ def csr_from_dicts(keys: str, width: int, maps: int, *, shuffled: bool = False) 
 
         return lambda: _fromiter_csr(dicts, columns_of, width)
 
-    return Work(workloads.SIZE * maps, {OURS: ours, "scikit-learn": sklearn, "fromiter": fromiter})
+    impls = {OURS: ours, OURS_GENERATOR: ours_generator, HASHER: partial(_hasher, dicts)}
+    peers = {"scikit-learn": sklearn, "fromiter": fromiter}
+    return Work(workloads.SIZE * maps, impls | peers)
+
+
+def csr_from_mappings(kind: str, width: int, maps: int) -> Work:
+    """Turn a list of mappings that are not exactly dicts into CSR, text keys."""
+    words, dicts = workloads.str_dicts(width, maps)
+    mappings = workloads.other_mappings(kind, dicts)
+
+    def ours() -> Run:
+        op = _vectorizer(words)
+        return lambda: op.csr(mappings)
+
+    def sklearn() -> Run:
+        op = _fitted_sklearn(words)
+        return lambda: op.transform(mappings)
+
+    return Work(workloads.SIZE * maps, {OURS: ours, "scikit-learn": sklearn})
+
+
+def few_dicts(method: str, maps: int) -> Work:
+    """Turn a few dicts into rows: "dense" or "csr" in one call, or one dense row after another."""
+    words, dicts = workloads.int_dicts(1000, maps)
+
+    def ours() -> Run:
+        op = _vectorizer(words)
+        call = op.csr if method == "csr" else op
+        return lambda: call(dicts)
+
+    def one_by_one() -> Run:
+        op = _vectorizer(words)
+        return lambda: [op(mapping) for mapping in dicts]
+
+    def view(result: Any) -> Any:
+        return np.vstack(result) if isinstance(result, list) else result
+
+    return Work(workloads.SIZE * maps, {OURS: ours, "one by one": one_by_one}, view)
+
+
+def to_dicts(keys: str, maps: int) -> Work:
+    """Turn a batch back into dicts: keys are "int" or "str"."""
+    _, dicts = _named_dicts(keys, 1000, maps)
+    columns = [list(chain.from_iterable(dicts)), [v for row in dicts for v in row.values()]]
+    flat, values = np.array(columns[0], None if keys == "int" else object), np.array(columns[1])
+    offsets = np.arange(maps + 1) * workloads.SIZE
+
+    def ours() -> Run:
+        from nbmapops import MapBatch
+
+        batch = MapBatch.from_arrays(flat, values, offsets)
+        return batch.to_dicts
+
+    def python() -> Run:
+        def run() -> Any:
+            names, numbers, cuts = flat.tolist(), values.tolist(), offsets.tolist()
+            return [dict(zip(names[i:j], numbers[i:j], strict=True)) for i, j in pairwise(cuts)]
+
+        return run
+
+    def view(rows: Any) -> Any:
+        return np.array([list(row.items()) for row in rows], object)
+
+    return Work(workloads.SIZE * maps, {OURS: ours, "python": python}, view)
 
 
 def csr_from_generator(width: int, maps: int) -> Work:
@@ -449,7 +570,9 @@ def records(method: str, kind: str, maps: int, dtype: type = np.float64) -> Work
         return run_of(DictVectorizer(dtype=dtype))
 
     entries = sum(9 if kind == "lists" else len(row) for row in rows)
-    return Work(entries, {OURS: ours, "scikit-learn": sklearn})
+    return Work(
+        entries, {OURS: ours, "scikit-learn": sklearn, HASHER: partial(_hasher, rows, dtype)}
+    )
 
 
 def records_from_generator(_: int, maps: int) -> Work:
@@ -714,6 +837,14 @@ def _fitted_sklearn(words: list[Any], *, sparse: bool = True) -> Any:
     from sklearn.feature_extraction import DictVectorizer
 
     return DictVectorizer(sparse=sparse).fit([dict.fromkeys(words, 0.0)])
+
+
+def _hasher(dicts: list[dict[str, Any]], dtype: type = np.float64) -> Run:
+    """Hash the keys: no vocabulary, and different words may share a column."""
+    from sklearn.feature_extraction import FeatureHasher
+
+    op = FeatureHasher(input_type="dict", alternate_sign=False, dtype=dtype)
+    return lambda: op.transform(dicts)
 
 
 def _session(operator: str, **attributes: Any) -> Any:
