@@ -1,9 +1,12 @@
 """Every speed and memory target, measured against the peers in the same run.
 
-``python asv_bench/compare.py [S5 S10 ...] [--json FILE] [--plot FILE.svg]`` prints a line for each
+``python asv_bench/compare.py [S5 S10 ...] [--json FILE] [--plot FOLDER]`` prints a line for each
 case of a target: ours, the best peer, their ratio, the bound, reached or not. Ratios are what
 counts: both sides run in turn in one process, the best of several turns is kept, and results are
 compared before anything is timed. A missing library or a missing part gives a line that says so.
+
+All kernels are loaded first, since small work runs in plain Python until that pays. What a process
+pays before they are (S15, S19, S20, S25, S26, S27) is measured in fresh ones.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import os
 import platform
 import sys
@@ -21,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 import measure
 import numpy as np
-from benchmarks import workloads, works
-from benchmarks.works import OURS, OURS_OUT, OURS_TWICE
+import pictures
+from benchmarks import startup, workloads, works
+from benchmarks.works import HASHER, OURS, OURS_GENERATOR, OURS_OUT, OURS_TWICE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -77,7 +82,7 @@ class Row:
 
     def __str__(self) -> str:
         """Write the line as it is printed."""
-        head = f"{self.target:<4} {self.case:<50}"
+        head = f"{self.target:<4} {self.case:<56}"
         if self.ratio is None:
             return f"{head} not measured: {self.problem}"
         ours, theirs = _amount(self.ours, self.unit), _amount(self.theirs, self.unit)
@@ -155,6 +160,38 @@ def _dicts(target: str, label: str, keys: str, peer: str, bound: float) -> Itera
     yield from versus(target, f"dicts, {label} -> csr", work, (peer, bound))
 
 
+def _int_dicts() -> Iterator[Row]:
+    yield from _dicts("S1", "int keys", "int", "scikit-learn", 30)
+    work = works.csr_from_dicts("int", 1000, SOME_MAPS)
+    case = "the same from a generator; from the list"
+    yield from versus("S1", case, work, (OURS, 1.8), ours=OURS_GENERATOR, sense="<=")
+
+
+def _text_dicts() -> Iterator[Row]:
+    yield from _dicts("S3", "shared str keys", "str", "scikit-learn", 20)
+    work = works.row_sums(works.csr_from_dicts("str", 1000, SOME_MAPS))
+    yield from versus("S3", "the same; keys hashed", work, (HASHER, 1))
+
+
+def _few_dicts() -> Iterator[Row]:
+    for call, method in (("op(maps)", "dense"), ("op.csr(maps)", "csr")):
+        case = f"{call}, 3 dicts; op(map) for each"
+        work = works.few_dicts(method, 3)
+        yield from versus("S34", case, work, ("one by one", 2.5), sense="<=")
+
+
+def _back_to_dicts() -> Iterator[Row]:
+    for keys in ("int", "str"):
+        work = works.to_dicts(keys, SOME_MAPS)
+        yield from versus("S38", f"to_dicts, {keys} keys", work, ("python", 1.2), sense="<=")
+
+
+def _other_mappings() -> Iterator[Row]:
+    for kind in ("OrderedDict", "subclass", "MappingProxyType"):
+        work = works.csr_from_mappings(kind, 1000, SOME_MAPS)
+        yield from versus("S41", f"{kind} of dicts -> csr", work, ("scikit-learn", 5))
+
+
 def _shuffled() -> Iterator[Row]:
     for label, keys, bound in (("int", "int", 18), ("shared str", "str", 18), ("JSON", "json", 10)):
         work = works.csr_from_dicts(keys, 1000, SOME_MAPS, shuffled=True)
@@ -167,6 +204,26 @@ def _arrays(target: str, *widths: int) -> Iterator[Row]:
         work = works.csr_from_arrays(width, MAPS)
         case = f"arrays -> csr, V={width:,}"
         yield from versus(target, case, work, ("pyarrow|pandas", 2.5))
+
+
+def _text_arrays() -> Iterator[Row]:
+    for kind in ("object", "U", "StringDType"):
+        work = works.csr_from_texts(kind, 10_000, MAPS // 2)
+        yield from versus("S42", f"{kind} array of keys -> csr", work, ("pyarrow", 1.2))
+
+
+def _duplicates() -> Iterator[Row]:
+    work = works.sum_duplicates(1000, MAPS)
+    yield from versus("S43", "sum_duplicates, keys repeated in half", work, ("scipy", 1))
+
+
+def _long_batch() -> Iterator[Row]:
+    cost, (extra, result) = measure.fresh("long_batch")
+    few, many = cost
+    case = "arrays -> csr, V=10,000: an entry of 10^8"
+    yield Row("S36", case, "<=", 1.15, cost[many], "of 10^6", cost[few])
+    case = "the same: peak extra memory"
+    yield Row("S36", case, "<=", 1.1, extra, "result", result, unit="B")
 
 
 def _dense() -> Iterator[Row]:
@@ -209,20 +266,12 @@ def _one_dict() -> Iterator[Row]:
     before = measure.Timed(**measure.fresh("one_dict"))
     goals = [("onnxruntime", 2.5), ("scikit-learn", 8.0)]
     yield from _rows("S15", "one dict, V=1,000, numba not loaded", before, goals)
-    _load_kernels()
     work = works.one_dict(1000)
     goals = [("onnxruntime", 5.0), ("scikit-learn", 15.0)]
     yield from versus("S15", "one dict, V=1,000, kernels loaded", work, *goals)
 
 
-def _load_kernels() -> None:
-    """Do what a process with a batch behind it has done: array kernels and dict walk are loaded."""
-    for work in (works.csr_from_dicts("int", 100, 1000), works.dense_from_arrays(100, 1000)):
-        work.impls[OURS]()()
-
-
 def _one_wide_dict() -> Iterator[Row]:
-    _load_kernels()
     work = works.one_dict(100_000, np.float32)
     case = "one dict, V=100,000, float32"
     yield from versus("S16", f"{case}, fresh result", work, ("onnxruntime", 3))
@@ -242,26 +291,87 @@ def _learn() -> Iterator[Row]:
 
 
 def _start() -> Iterator[Row]:
-    seconds = measure.started(["first small map", "import numpy"])
-    numba = measure.loaded("first small map", "numba")
-    yield Row(
-        "S19",
-        "import and first small map, fresh process",
-        "<=",
-        1.5,
-        None if numba else seconds["first small map"],
-        "import numpy",
-        seconds["import numpy"],
-        problem="numba was imported" if numba else "",
-    )
+    case = "import and first small map, fresh process"
+    snippets = {name: startup.FRESH[name] for name in (startup.SMALL_MAP, "import numpy")}
+    yield _without_numba("S19", case, measure.started(snippets, 8), *snippets)
+
+
+def _without_numba(
+    target: str, case: str, result: measure.Started, name: str, peer: str, more: float = 0.0
+) -> Row:
+    seconds = result.seconds
+    if name in result.numba:
+        return Row(target, case, "<=", 1.5, peer=peer, problem="numba was imported")
+    return Row(target, case, "<=", 1.5, seconds[name], peer, seconds[peer] + more)
+
+
+def _small_work() -> Iterator[Row]:
+    """Show the worst variant of each call; the bound grows by 1.5 us an entry."""
+    few, many = startup.small_work(3), startup.small_work(1000)
+    for call, (peer, _) in few.items():
+        variants = {
+            f"{variant}, {maps} maps": (snippet, maps)
+            for maps, calls in ((3, few), (1000, many))
+            for variant, snippet in calls[call][1].items()
+        }
+        snippets = {name: snippet for name, (snippet, _) in variants.items()}
+        snippets[peer] = startup.IMPORTS[peer]
+        result = measure.started(snippets, 3, clock="process_time", cold=True)
+        lines = [
+            _without_numba(
+                "S25",
+                f"fresh: {call}, {name}; 1 us an entry more",
+                result,
+                name,
+                peer,
+                20e-6 * maps,
+            )
+            for name, (_, maps) in variants.items()
+        ]
+        yield max(lines, key=lambda row: row.ratio or math.inf)
 
 
 def _first_batch() -> Iterator[Row]:
-    batches = ["first batch of arrays", "first batch of dicts"]
-    seconds = measure.started([*batches, "import numba"])
-    for batch in batches:
-        case = f"{batch}, fresh process, warm disk cache"
-        yield Row("S20", case, "<=", 3, seconds[batch], "import numba", seconds["import numba"])
+    for batch in ("arrays -> csr", "int dicts -> csr"):
+        for entries in (2000, 1_000_000):
+            snippets = {batch: startup.first_batch(batch, entries), "import numba": _NUMBA}
+            seconds = measure.started(snippets, 6).seconds
+            case = f"first {batch}, {entries:,} entries, warm disk cache"
+            yield Row("S20", case, "<=", 3, seconds[batch], "import numba", seconds["import numba"])
+
+
+_NUMBA = startup.IMPORTS["import numba"]
+
+
+def _first_compiled() -> Iterator[Row]:
+    goals = dict(zip(startup.BATCHES, (10, 5, 15, 15, 10), strict=True))
+    cpu = {"clock": "process_time", "cold": True}
+    numba = measure.started({"import numba": _NUMBA}, 5, **cpu).seconds["import numba"]
+    for batch, bound in goals.items():
+        snippet = startup.first_batch(batch, 1_000_000)
+        seconds = measure.started({batch: snippet}, 1, **cpu).seconds[batch]
+        case = f"first {batch}, 1,000,000 entries, nothing on disk, CPU"
+        yield Row("S26", case, "<=", bound, seconds, "import numba", numba)
+
+
+def _choice() -> Iterator[Row]:
+    """Show many small calls, and the worst of one call of any size; 50 ms count as nothing."""
+    tasks = {"10,000 calls of 100 entries": (10_000, 100)}
+    tasks |= {f"one call of 10^{power} entries": (1, 10**power) for power in range(3, 8)}
+    engines = {OURS: None, "plain": "plain", "compiled": "compiled"}
+    for cold in (False, True):
+        lines = []
+        for task, (calls, entries) in tasks.items():
+            snippets = {
+                name: startup.repeated(calls, entries, engine) for name, engine in engines.items()
+            }
+            seconds = measure.started(snippets, 1, clock="process_time", cold=cold).seconds
+            ours = seconds.pop(OURS)
+            best = min(seconds, key=lambda name: seconds[name])
+            case = f"{task}, {'cold' if cold else 'warm'} cache, CPU"
+            lines.append(Row("S27", case, "<=", 2, ours, best, seconds[best] + 0.05))
+        yield lines[0]
+        yield max(lines[1:], key=lambda row: row.ratio or 0.0)
 
 
 def _threads() -> Iterator[Row]:
@@ -278,6 +388,13 @@ def _threads() -> Iterator[Row]:
         ours=OURS_TWICE,
         witness="pandas",
     )
+
+
+def _small_threads() -> Iterator[Row]:
+    for entries in (10_000, 100_000):
+        work = works.csr_from_arrays(1000, entries // workloads.SIZE)
+        case = f"2 threads, arrays -> csr, {entries:,} entries"
+        yield from versus("S35", case, work, (OURS, 1.1), ours=OURS_TWICE, sense="<=")
 
 
 def _growth() -> Iterator[Row]:
@@ -364,6 +481,8 @@ def _records() -> Iterator[Row]:
             work = works.records(method, kind, SOME_MAPS, dtype)
             case = f"{method}, {kind}, {dtype.__name__}"
             yield from versus("S28", case, work, ("scikit-learn", bound))
+    work = works.row_sums(works.records("fit_transform", workloads.RECORDS[0], SOME_MAPS))
+    yield from versus("S28", "fit_transform, the first; keys hashed", work, (HASHER, 1))
 
 
 def _memory(target: str, case: str, measurement: str, bound: float) -> Iterator[Row]:
@@ -375,13 +494,14 @@ def _memory(target: str, case: str, measurement: str, bound: float) -> Iterator[
 def _index_memory() -> Iterator[Row]:
     index = works.build_index(1_000_000).impls[OURS]()().index
     size = sum(np.asarray(part).nbytes for part in index) / 1_000_000
-    yield Row("M3", "index of 1,000,000 int64 words", "<=", 28, size, "word", 1, unit="B")
+    case = "index of 1,000,000 int64 words, a word"
+    yield Row("M3", case, "<=", 3.5, size, "the word", 8, unit="B")
 
 
 TARGETS: dict[str, Callable[[], Iterator[Row]]] = {
-    "S1": partial(_dicts, "S1", "int keys", "int", "scikit-learn", 30),
+    "S1": _int_dicts,
     "S2": partial(_dicts, "S2", "int keys", "int", "fromiter", 4),
-    "S3": partial(_dicts, "S3", "shared str keys", "str", "scikit-learn", 20),
+    "S3": _text_dicts,
     "S4": partial(_dicts, "S4", "str keys of JSON", "json", "scikit-learn", 10),
     "S5": partial(_arrays, "S5", 100, 1000, 100_000),
     "S6": partial(_arrays, "S6", 1_000_000),
@@ -403,15 +523,25 @@ TARGETS: dict[str, Callable[[], Iterator[Row]]] = {
     "S22": _growth,
     "S23": _model,
     "S24": _estimator,
+    "S25": _small_work,
+    "S26": _first_compiled,
+    "S27": _choice,
     "S28": _records,
     "S29": _few_maps,
     "S30": _wide_model,
     "S31": _command,
     "S32": _columns,
     "S33": _long_table,
+    "S34": _few_dicts,
+    "S35": _small_threads,
+    "S36": _long_batch,
     "S37": _shuffled,
+    "S38": _back_to_dicts,
     "S39": _texts,
     "S40": _written,
+    "S41": _other_mappings,
+    "S42": _text_arrays,
+    "S43": _duplicates,
     "M1": partial(_memory, "M1", "peak extra memory, arrays -> csr", "csr_memory", 1.1),
     "M2": partial(_memory, "M2", "peak extra memory, dicts -> csr", "generator_memory", 2),
     "M3": _index_memory,
@@ -455,54 +585,12 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def plot(table: Sequence[Row], file: str) -> None:
-    """Draw the ratios as bars, with a mark at each bound."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    panels = [
-        (">=", "times as fast as the peer (longer is better)"),
-        ("<=", "share of the other time or size (shorter is better)"),
-    ]
-    drawn = [[row for row in table if row.sense == sense and row.ratio] for sense, _ in panels]
-    drawn_panels = [(part, title) for part, (_, title) in zip(drawn, panels, strict=True) if part]
-    heights = [len(part) + 2 for part, _ in drawn_panels]
-    figure = Figure(figsize=(11, 0.24 * sum(heights) + 0.6), layout="constrained")
-    axes = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for axis, (part, title) in zip(axes, drawn_panels, strict=True):
-        places = range(len(part))
-        ratios = [row.ratio or 0.0 for row in part]
-        colours = ["#3b75af" if row.reached else "#d1762b" for row in part]
-        axis.barh(places, ratios, color=colours, height=0.7)
-        for place, ratio, row in zip(places, ratios, part, strict=True):
-            end = 1.03 * max(ratio, row.bound)
-            axis.text(end, place, f"{ratio:.3g}", fontsize=8, verticalalignment="center")
-        axis.plot([row.bound for row in part], places, "|", color="black", markersize=11, mew=2)
-        axis.set_yticks(
-            places, [f"{row.target}  {row.case}  /  {row.peer}" for row in part], fontsize=8
-        )
-        axis.set_ylim(len(part) - 0.4, -0.6)
-        axis.set_xscale("log")
-        low = min([*ratios, *(row.bound for row in part), 1.0])
-        axis.set_xlim(0.8 * low, 1.6 * max([*ratios, *(row.bound for row in part)]))
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.xaxis.set_minor_formatter(NullFormatter())
-        axis.axvline(1.0, color="grey", linewidth=0.8)
-        axis.grid(axis="x", linewidth=0.4)
-        axis.set_axisbelow(True)
-        axis.set_xlabel(f"{title}; black mark: target; orange: missed", fontsize=9)
-        axis.spines[["top", "right"]].set_visible(False)
-    with rc_context({"svg.fonttype": "none"}):  # text stays text: a tenth of the size
-        figure.savefig(file)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the targets that are asked for, all without arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="S1 .. S33, M1 .. M4")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="S1 .. S43, M1 .. M4")
     parser.add_argument("--json", metavar="FILE", help="write the table as JSON, too")
-    parser.add_argument("--plot", metavar="FILE", help="draw the ratios, as .svg or .png")
+    parser.add_argument("--plot", metavar="FOLDER", help="draw speed.svg and targets.svg there")
     options = parser.parse_args(arguments)
     unknown = [target for target in options.targets if target not in TARGETS]
     if unknown:
@@ -510,7 +598,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = machine()
     print(about["machine"])
     print(", ".join(f"{name} {number}" for name, number in about["versions"].items()))
-    print(f"{'':<55} {'ours':>9}  {'peer':>25}  {'ratio':>7}  target")
+    print(works.load_kernels())
+    print(f"{'':<61} {'ours':>9}  {'peer':>25}  {'ratio':>7}  target")
     table = []
     for target in options.targets or TARGETS:
         for row in rows(target):
@@ -520,8 +609,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         document = {**about, "rows": [row.record() for row in table]}
         Path(options.json).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    if options.plot and any(row.ratio for row in table):
-        plot(table, options.plot)
+    if options.plot:
+        pictures.draw(table, Path(options.plot))
     return 0
 
 

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from benchmarks import works
-from measure import timed
-
-from nbmapops._limits import limits
+from measure import interleaved, timed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +75,17 @@ def model_memory() -> tuple[int, int]:
     return _extra_memory(works.model, 5000, width=10_000)
 
 
+def long_batch() -> tuple[dict[str, float], tuple[int, int]]:
+    """Measure seconds an entry of 10**6 and of 10**8 entries, and the memory of those (S36)."""
+    works.load_kernels()
+    runs = {
+        str(10**n): works.csr_from_long_arrays(10_000, 10**n).impls[works.OURS]() for n in (6, 8)
+    }
+    seconds = interleaved(runs)
+    memory = _peak(runs[str(10**8)])
+    return {entries: seconds[entries] / int(entries) for entries in runs}, memory
+
+
 def _extra_memory(
     make: Callable[[int, int], works.Work], maps: int, width: int = 1000
 ) -> tuple[int, int]:
@@ -86,10 +95,14 @@ def _extra_memory(
     threshold (mallopt -3) glibc returns large arrays to the system when they are freed, so that the
     result cannot use, unseen, memory that making the inputs has left behind.
     """
-    limits.engine = "compiled"  # else the libraries would be loaded in the middle of the work
+    works.load_kernels()
     ctypes.CDLL(None).mallopt(-3, 65_536)
     make(width, 1000).impls[works.OURS]()()
-    run = make(width, maps).impls[works.OURS]()
+    return _peak(make(width, maps).impls[works.OURS]())
+
+
+def _peak(run: Callable[[], Any]) -> tuple[int, int]:
+    """Give the rise of the peak of resident bytes by a call, and the bytes of its result."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
     before = _resident("VmRSS")
     result = run()
@@ -115,6 +128,7 @@ MEASUREMENTS: dict[str, Callable[[], Any]] = {
     "generator_memory": generator_memory,
     "records_memory": records_memory,
     "model_memory": model_memory,
+    "long_batch": long_batch,
 }
 
 if __name__ == "__main__":

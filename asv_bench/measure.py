@@ -5,17 +5,20 @@ from __future__ import annotations
 import gc
 import json
 import math
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks import works
-from benchmarks.startup import SNIPPETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from benchmarks.startup import Snippet
 
 SECONDS = 3.0
 """How long the runs of one comparison go on, once every run has had its least number of turns."""
@@ -91,28 +94,50 @@ def fresh(measurement: str) -> Any:
     return json.loads(_python(script, measurement))
 
 
-def started(snippets: Sequence[str], turns: int = 7) -> dict[str, float]:
-    """Time start-up snippets in fresh processes in turn; the first turn fills the disk caches."""
-    samples = [{name: _start(name) for name in snippets} for _ in range(turns + 1)]
-    return {name: min(sample[name] for sample in samples[1:]) for name in snippets}
+class Started(NamedTuple):
+    """The best seconds of each snippet, and the snippets that have imported numba."""
+
+    seconds: dict[str, float]
+    numba: set[str]
 
 
-def loaded(snippet: str, module: str) -> bool:
-    """Whether a start-up snippet imports a module."""
-    code, setup = SNIPPETS[snippet]
-    return _python("-c", f"{setup}\n{code}\nimport sys\nprint({module!r} in sys.modules)") == "True"
+def started(
+    snippets: Mapping[str, Snippet], turns: int, *, clock: str = "perf_counter", cold: bool = False
+) -> Started:
+    """Time snippets in fresh processes in turn; `cold`: each with an empty cache of kernels.
+
+    The clock runs while the code does, not during its setup; then the result is checked.
+    """
+    samples = [
+        {name: _start(snippet, clock, cold) for name, snippet in snippets.items()}
+        for _ in range(turns)
+    ]
+    best = {name: min(sample[name][0] for sample in samples) for name in snippets}
+    return Started(best, {name for name in snippets if samples[0][name][1]})
 
 
-def _start(snippet: str) -> float:
-    code, setup = SNIPPETS[snippet]
-    timer = "from time import perf_counter"
-    program = f"{timer}\n{setup}\nstart = perf_counter()\n{code}\nprint(perf_counter() - start)"
-    return float(_python("-c", program))
+def _start(snippet: Snippet, clock: str, cold: bool) -> tuple[float, bool]:
+    program = f"""
+import time
+{snippet.setup}
+began = time.{clock}()
+{snippet.code}
+seconds = time.{clock}() - began
+import json, sys
+print(json.dumps([seconds, "numba" in sys.modules]))
+if not ({snippet.check}):
+    sys.exit("its result is wrong")
+"""
+    with TemporaryDirectory() as empty:
+        caches = {"NUMBA_CACHE_DIR": empty} if cold else {}
+        seconds, numba = json.loads(_python("-c", program, **caches))
+    return seconds, numba
 
 
-def _python(*arguments: str) -> str:
+def _python(*arguments: str, **variables: str) -> str:
     """Run Python and return the last line that it prints."""
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    command, environment = [sys.executable, *arguments], {**os.environ, **variables}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
     return done.stdout.splitlines()[-1]

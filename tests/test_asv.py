@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from itertools import product
@@ -93,6 +94,31 @@ def test_every_class_measures_something_and_there_are_few_cases() -> None:
     assert 60 < timed < 100  # for about 60 lines of targets: a run takes minutes, not an hour
 
 
+def test_every_case_that_a_comment_names_exists() -> None:
+    known = {
+        f"{benchmark.__module__.removeprefix('benchmarks.')}.{benchmark.__name__}"
+        for benchmark in benchmark_classes()
+    }
+    package = FOLDER.parent / "nbmapops"
+    named = [
+        (path.name, name)
+        for path in package.rglob("*.py")
+        for name in re.findall(r"asv:[\s#]*(\w+(?:\.\w+)?)", path.read_text(encoding="utf-8"))
+    ]
+    assert len(named) > 10
+    assert [(file, name) for file, name in named if name not in known] == []
+
+
+@pytest.mark.parametrize("maps", [3, 50])
+def test_small_work_in_a_fresh_process_gives_what_is_right(maps: int) -> None:
+    startup = load("benchmarks.startup")
+    for call, (_, variants) in startup.small_work(maps).items():
+        for name, snippet in variants.items():
+            names: dict[str, Any] = {}
+            exec(f"{snippet.setup}\n{snippet.code}\nright = {snippet.check}", names)
+            assert names["right"], (call, name)
+
+
 def test_asv_finds_the_benchmarks() -> None:
     pytest.importorskip("asv")
     command = [sys.executable, "-m", "asv", "check", "-E", "existing"]
@@ -135,8 +161,8 @@ def test_compare_prints_one_line_a_case(
         raise RuntimeError("no such part")
 
     monkeypatch.setitem(compare.TARGETS, "S9", broken)
-    figures, picture = tmp_path / "table.json", tmp_path / "table.svg"
-    assert compare.main(["S14", "S9", "--json", str(figures), "--plot", str(picture)]) == 0
+    figures, picture = tmp_path / "table.json", tmp_path / "targets.svg"
+    assert compare.main(["S14", "S9", "--json", str(figures), "--plot", str(tmp_path)]) == 0
     rows = json.loads(figures.read_text(encoding="utf-8"))["rows"]
     assert [(row["target"], row["peer"]) for row in rows] == [("S14", "numpy"), ("S9", "")]
     assert rows[0]["ratio"] == pytest.approx(rows[0]["theirs"] / rows[0]["ours"])
@@ -145,3 +171,24 @@ def test_compare_prints_one_line_a_case(
     assert "S14  CastMap SPARSE" in printed
     assert "not measured: RuntimeError: no such part" in printed
     assert "</svg>" in picture.read_text(encoding="utf-8")
+    assert not (tmp_path / "speed.svg").exists()  # none of its bars was measured
+
+
+def test_pictures_name_lines_that_the_table_has(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    compare, pictures = load("compare"), load("pictures")
+    wanted = [line[1:] for group in pictures.SPEEDS.values() for line in group]
+    rows = [
+        compare.Row(target, f"{case} ...", ">=", 2.0, ours=1.0, peer=peer or "pandas", theirs=3.0)
+        for target, case, peer in wanted
+    ]
+    rows += [
+        compare.Row(target, f"{case} ...", "<=", 2.0, ours=0.2, peer="import numpy", theirs=0.1)
+        for _, target, case in pictures.FIRST_CALLS
+    ]
+    pictures.draw(rows, tmp_path)
+    speed = (tmp_path / "speed.svg").read_text(encoding="utf-8")
+    assert "3x FeatureHasher" in speed
+    assert "0.2 s nbmapops" in speed
+    assert {target for target, *_ in wanted} < set(compare.TARGETS)
+    assert "times as fast as the peer" in (tmp_path / "targets.svg").read_text(encoding="utf-8")

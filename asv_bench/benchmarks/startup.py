@@ -18,8 +18,8 @@ class Snippet(NamedTuple):
 
 IMPORTS = {
     "import numpy": Snippet("import numpy"),
-    "import numpy, scipy.sparse": Snippet("import numpy, scipy.sparse"),
-    "import scikit-learn's": Snippet("from sklearn.feature_extraction import DictVectorizer"),
+    "import scipy": Snippet("import numpy, scipy.sparse"),
+    "import sklearn": Snippet("from sklearn.feature_extraction import DictVectorizer"),
     "import numba": Snippet("import numba", "import numpy"),
 }
 SMALL_MAP = "first small map"
@@ -95,7 +95,7 @@ maps = [{next(each): 0.5 for _ in range(20)} for _ in range(entries // 20)]
 _INT, _STR = (_OPERATOR.format(keys=keys) for keys in ("int64", "string"))
 
 # The number of words, the kind of keys, more setup, the code.
-_BATCHES = {
+BATCHES = {
     "arrays -> csr": (1000, "int64", _KEYS, f"result = {_INT}.csr(keys, values, offsets)"),
     "arrays -> dense": (100, "int64", _KEYS, f"result = {_INT}(keys, values, offsets)"),
     "int dicts -> csr": (1000, "int64", _DICTS, f"result = {_INT}.csr(maps)"),
@@ -106,7 +106,7 @@ _BATCHES = {
 
 def first_batch(batch: str, entries: int) -> Snippet:
     """Make a batch outside the clock, and call the operator once."""
-    width, keys, more, code = _BATCHES[batch]
+    width, keys, more, code = BATCHES[batch]
     setup = _BATCH.format(entries=entries, width=width, word=_WORDS[keys])
     return Snippet(code, setup + more, _SUM)
 
@@ -162,7 +162,7 @@ class Cold:
     """S26: the first batch where no kernel was ever compiled."""
 
     entries = 1_000_000
-    params: ClassVar = [list(_BATCHES)]
+    params: ClassVar = [list(BATCHES)]
     param_names: ClassVar = ["batch"]
     number = repeat = 1
     timeout = 300

@@ -148,6 +148,22 @@ def csr_from_arrays(width: int, maps: int) -> Work:
     return Work(keys.size, {**impls, "pyarrow": pyarrow, "pandas": pandas, "copy": copy})
 
 
+def csr_from_long_arrays(width: int, entries: int) -> Work:
+    """Turn arrays of very many entries into CSR: a million of them, again and again."""
+    words, keys, values, _ = workloads.batch(width, 10**6 // workloads.SIZE)
+    times = entries // keys.size
+    keys, values = np.tile(keys, times), np.tile(values, times)
+    offsets = np.arange(keys.size // workloads.SIZE + 1) * workloads.SIZE
+
+    def ours() -> Run:
+        from nbmapops import DictVectorizer
+
+        op = DictVectorizer(int64_vocabulary=words)
+        return lambda: op.csr(keys, values, offsets)
+
+    return Work(keys.size, {OURS: ours})
+
+
 def csr_from_texts(kind: str, width: int, maps: int) -> Work:
     """Turn arrays with text keys into a canonical CSR matrix: "object", "U" or "StringDType"."""
     words, keys, values, offsets = workloads.text_batch(kind, width, maps)

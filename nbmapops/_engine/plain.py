@@ -54,7 +54,7 @@ def _maps(plan: Plan, entries: Entries) -> Iterator[tuple[list[int], list[Any]]]
 def _converted(plan: Plan, entries: Entries) -> tuple[list[Any], list[Any], set[int]]:
     """Return values in the kind of the result, as given, and the maps that may hold bad ones.
 
-    A batch is converted at once: 0.2 us a text, where one by one takes 5 (asv: castmap.Texts).
+    A batch is converted at once: 0.2 us a text, where one by one takes 5 (asv: castmap.ReadTexts).
     """
     kind, values = entries.value_kind, entries.values
     given = list(values) if kind == "float32" else values.tolist()
