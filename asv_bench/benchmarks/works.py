@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nbmapops._limits import limits
-
 from . import workloads
 
 if TYPE_CHECKING:
@@ -535,16 +533,6 @@ def write_texts(digits: str, entries: int) -> Work:
     return Work(entries, {OURS: ours, "python": python}, view, 1e-6)
 
 
-def _loaded(run: Run) -> Run:
-    """Run once by compiled code, which is loaded then: plain Python would serve the first calls."""
-    limits.engine = "compiled"
-    try:
-        run()
-    finally:
-        limits.engine = None
-    return run
-
-
 def estimator(method: str, width: int, maps: int) -> Work:
     """Call "transform" or "fit_transform" of scikit-learn's estimator and of ours."""
     words, dicts = workloads.str_dicts(width, maps)
@@ -557,7 +545,7 @@ def estimator(method: str, width: int, maps: int) -> Work:
     def ours() -> Run:
         from nbmapops.sklearn import DictVectorizer
 
-        return _loaded(run_of(DictVectorizer()))
+        return run_of(DictVectorizer())
 
     def sklearn() -> Run:
         from sklearn.feature_extraction import DictVectorizer
@@ -578,7 +566,7 @@ def records(method: str, kind: str, maps: int, dtype: type = np.float64) -> Work
     def ours() -> Run:
         from nbmapops.sklearn import DictVectorizer
 
-        return _loaded(run_of(DictVectorizer(dtype=dtype)))
+        return run_of(DictVectorizer(dtype=dtype))
 
     def sklearn() -> Run:
         from sklearn.feature_extraction import DictVectorizer
