@@ -191,6 +191,27 @@ print(json.dumps([before, after, kernel, dir(nbmapops)]))
         nbmapops.sklaern  # type: ignore[attr-defined] # noqa: B018
 
 
+def test_a_module_whose_library_is_missing_says_what_to_install() -> None:
+    told = run(
+        """
+import json, sys
+import nbmapops
+told = {}
+for library, name in (("dask", "dask"), ("onnx", "onnx"), ("sklearn", "sklearn")):
+    sys.modules[library] = None
+    try:
+        getattr(nbmapops, name)
+    except ImportError as error:
+        told[name] = str(error)
+print(json.dumps(told))
+"""
+    )
+
+    assert list(told) == ["dask", "onnx", "sklearn"]
+    for name, message in told.items():
+        assert message.endswith(f"pip install 'nbmapops[{name}]'")
+
+
 def public(cls: type) -> set[str]:
     return {name for name in dir(cls) if not name.startswith("_")}
 

@@ -14,6 +14,11 @@ array([2.5])
 
 from __future__ import annotations
 
+try:
+    import onnx.reference as _onnx  # noqa: F401  (all modules below need it)
+except ImportError as error:
+    raise ImportError("ONNX models need onnx: pip install 'nbmapops[onnx]'") from error
+
 from nbmapops.onnx.export import to_model, to_node
 from nbmapops.onnx.nodes import from_node, reference_ops
 from nbmapops.onnx.session import MapSession

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-try:
-    import onnx
-    from onnx.reference.op_run import OpRun
-except ImportError as error:
-    raise ImportError("ONNX models need onnx: pip install 'nbmapops[onnx]'") from error
+import onnx
+from onnx.reference.op_run import OpRun
 
 from nbmapops._castmap import CastMap
 from nbmapops._dictvectorizer import DictVectorizer
