@@ -21,7 +21,7 @@ from nbmapops._reading.entries import KINDS, int_array, readonly
 from nbmapops._reading.mappings import compiled_walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scipy.sparse import csr_array
 
@@ -37,6 +37,9 @@ _KEY_TYPES = {"int64": int, "string": str}
 _WALKS: dict[str, choose.Part] = {"int64": "int64 dicts", "string": "text dicts"}
 # Integers up to here are float64 values.
 _EXACT = 2**53
+# What comes of an unknown key, a number out of range, and of maps that another thread changes: the
+# general way, which reads each of them at once, tells.
+_REFUSED = (KeyError, ValueError, RuntimeError, TypeError, AttributeError, OverflowError)
 # A dict of the words of a larger int64 vocabulary is not made for the sake of small maps.
 _SMALL_VOCABULARY = 1 << 17
 
@@ -66,7 +69,7 @@ class FewDicts:
         """Return the row of one dict."""
         if len(mapping) > limits.few_entries or not limits.shortcuts:
             return None
-        dtype = _DTYPES.get(type(next(iter(mapping.values()), None)))
+        dtype = _DTYPES.get(_first_type([mapping]))
         if dtype is None:
             return None
         row = self._zeros((self._plan.width,), dtype, out)
@@ -80,6 +83,7 @@ class FewDicts:
         dtype = self._dtype(maps, "dense")
         if dtype is None:
             return None
+        maps = list(maps)  # because another thread may change it
         fill = self._filler(sum(map(len, maps)))
         if fill is not None:
             rows = self._zeros((len(maps), self._plan.width), dtype, out)
@@ -101,7 +105,19 @@ class FewDicts:
         plan, dtype = self._plan, self._dtype(maps, "csr")
         if dtype is None or plan.vocabulary is None:
             return None
-        columns = plan.vocabulary.columns
+        try:
+            parts = self._parts(list(maps), dtype, plan.vocabulary.columns, index_dtype)
+        except _REFUSED:
+            return None
+        return None if parts is None else csr_array_of(parts, plan.width)
+
+    def _parts(
+        self,
+        maps: list[Any],
+        dtype: type[np.generic],
+        columns: dict[Any, int],
+        index_dtype: type | None,
+    ) -> Parts | None:
         skips = self._skips(dtype)
         indices: list[int] = []
         data: list[Any] = []
@@ -121,12 +137,9 @@ class FewDicts:
             indices += [column for column, _ in pairs]
             data += [value for _, value in pairs]
             indptr.append(len(indices))
+        plan = self._plan
         own = index_dtype_for(len(indices), plan.width, index_dtype, plan.operator)
-        try:
-            parts = Parts(np.array(data, dtype), np.array(indices, own), np.array(indptr, own))
-        except OverflowError:
-            return None
-        return csr_array_of(parts, plan.width)
+        return Parts(np.array(data, dtype), np.array(indices, own), np.array(indptr, own))
 
     def _dtype(
         self, maps: list[Any] | tuple[Any, ...], part: choose.Part
@@ -143,8 +156,7 @@ class FewDicts:
             entries, len(maps), _WALKS[self._plan.key_kind], part
         ):
             return None
-        first = next((value for mapping in maps for value in mapping.values()), None)
-        return _DTYPES.get(type(first))
+        return _DTYPES.get(_first_type(maps))
 
     def _zeros(self, shape: tuple[int, ...], dtype: type[np.generic], out: object) -> Array | None:
         try:
@@ -193,7 +205,7 @@ class FewDicts:
             return all(
                 not mapping or fill(mapping, row) for mapping, row in zip(maps, rows, strict=True)
             )
-        except (KeyError, ValueError, RuntimeError):  # as in _write
+        except _REFUSED:
             return False
 
     def _common(self, maps: list[Any] | tuple[Any, ...]) -> type[np.generic] | None:
@@ -214,7 +226,7 @@ class FewDicts:
                 for value in mapping.values()
                 if type(value) is int
             )
-        except RuntimeError:  # a dict changed
+        except _REFUSED:
             return None
         return np.float64 if exact else None
 
@@ -240,7 +252,7 @@ class FewDicts:
                     for key in mapping.keys() & column_of.keys():
                         cells[start + column_of[key]] = mapping[key]
                 start += width
-        except (KeyError, ValueError, RuntimeError):  # as in _write
+        except _REFUSED:
             return False
         return True
 
@@ -264,9 +276,17 @@ class FewDicts:
                     return False
                 for key in mapping.keys() & column_of.keys():
                     cells[column_of[key]] = mapping[key]
-        except (KeyError, ValueError, RuntimeError):  # unknown, out of range, dict changed
+        except _REFUSED:
             return False
         return True
+
+
+def _first_type(maps: Sequence[Any]) -> type:
+    """Return the type of the first value; of None where there is none, or dicts change."""
+    try:
+        return type(next((value for mapping in maps for value in mapping.values()), None))
+    except _REFUSED:
+        return type(None)
 
 
 # ------------------------------------------------------------------------------- arrays as they are

@@ -11,7 +11,7 @@ from nbmapops._engine import plain, rows
 from nbmapops._engine.blocks import BadRow, Parts, index_dtype_for
 from nbmapops._options import refuse_text
 from nbmapops._reading.mappings import expected_entries
-from nbmapops._reading.scalars import DTYPES, BadMap, items_of
+from nbmapops._reading.scalars import DTYPES, BadMap
 from nbmapops._semantics import rerun
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _append(result: _GrowingRows, block: Block, reader: MapReader) -> BadRow | N
 def _fail(plan: Plan, reader: MapReader, block: Block, bad: BadRow) -> NoReturn:
     """Raise the error of a bad map of a block."""
     kind, number = reader.value_kind, block.first + bad.number
-    keys, values = items_of(reader.where(number), block.source(bad.number))
+    keys, values = block.map(bad.number, reader.where(number))
     reader.settle(number)
     rerun(plan, number, keys, values, kind, bad.error)
 

@@ -30,8 +30,10 @@ from nbmapops._reading.entries import (
 from nbmapops._reading.scalars import (
     DTYPES,
     BadMap,
+    changed_error,
     exact_map,
     inexact_error,
+    is_change,
     items_of,
     kind_of,
     kinds_of_map,
@@ -55,9 +57,19 @@ class Block(NamedTuple):
     start: int  # ... and where this block begins among them
     entries: Entries
 
-    def source(self, number: int) -> Any:
-        """Return map `number` of this block as it was given."""
-        return self.maps[self.start + number]
+    def map(self, number: int, where: str) -> tuple[list[Any], list[Any]]:
+        """Return the keys and values of map `number` of this block, as they were read.
+
+        Of words that are not known only their dict knows the letters: it is read again.
+        """
+        keys, offsets = self.entries.keys, self.entries.offsets
+        own = slice(int(offsets[number]), int(offsets[number + 1]))
+        if not isinstance(keys, TextKeys) or (keys.codes[own] >= 0).all():
+            return self.entries.map(number)
+        again, values = items_of(where, self.maps[self.start + number])
+        if len(again) != own.stop - own.start:
+            raise changed_error(where)
+        return again, values
 
 
 class MapReader:
@@ -102,6 +114,8 @@ class MapReader:
         # Maps that the walk does not take come in runs: each next run of them gets more room, so
         # that a batch of nothing else is read in large blocks.
         self._run = 1
+        # What was read of the next map already, or its error: another mapping may not say it twice.
+        self._begun: tuple[int, list[Any], list[Any]] | BadMap | None = None
         # The first int that float64 cannot hold, while all values are ints: (map, key, value).
         self._inexact: tuple[int, Any, int] | None = None
         self._buffers: tuple[Array, Array, Array] | None = None
@@ -211,12 +225,10 @@ class MapReader:
         if len(bad):
             entry = int(bad[0])
             number = block.entries.map_of(entry)
-            position = entry - int(block.entries.offsets[number])
-            where = self.where(block.first + number)
-            source = items_of(where, block.source(number))
-            keys, _ = exact_map(where, *source, "int64", skip_large=self._skip_large)
+            keys, _ = block.map(number, self.where(block.first + number))
+            key = keys[entry - int(block.entries.offsets[number])]
             value = int(block.entries.values[entry])
-            self._inexact = block.first + number, keys[position], value
+            self._inexact = block.first + number, key, value
 
     # ------------------------------------------------------------------------- two ways to read
     def kinds(self) -> tuple[str | None, str | None]:
@@ -230,9 +242,9 @@ class MapReader:
         for mapping in islice(self.maps, self.done, self.done + limits.chunk_maps):
             if type(mapping) not in DICTS:
                 return None, None
-            if mapping:
-                key, value = next(iter(mapping.items()))
-                return key_kind or kind_of(key), value_kind or kind_of(value)
+            first = first_entry(mapping)
+            if first is not None:
+                return key_kind or kind_of(first[0]), value_kind or kind_of(first[1])
         return key_kind or "int64", value_kind or "float64"
 
     def _walked(self) -> Block | None:
@@ -277,13 +289,15 @@ class MapReader:
         values: list[Any] = []
         offsets = [0]
         for mapping in islice(self.maps, self.done, self.done + most):
-            where = self.where(self.number + len(offsets) - 1)
+            number = self.number + len(offsets) - 1
+            where = self.where(number)
             try:
-                map_keys, map_values = items_of(where, mapping)
+                map_keys, map_values = self._items(number, mapping)
                 key_kind, value_kind = kinds_of_map(
                     where, map_keys, map_values, self.key_kind, self.value_kind
                 )
                 if value_kind != self.value_kind and keys:
+                    self._begun = number, map_keys, map_values
                     break
                 self._settle_kinds(key_kind, value_kind)
                 map_keys, map_values = exact_map(
@@ -292,8 +306,9 @@ class MapReader:
             except (TypeError, OverflowError) as error:
                 # The maps before it go first: one of them may be bad for the operator.
                 if len(offsets) > 1:
+                    self._begun = BadMap(number, error)
                     break
-                raise BadMap(self.number, error) from None
+                raise BadMap(number, error) from None
             keys += map_keys
             values += map_values
             offsets.append(len(keys))
@@ -305,6 +320,16 @@ class MapReader:
             readonly(int_array(offsets)),
         )
         return Block(self.number, self.maps, self.done, entries)
+
+    def _items(self, number: int, mapping: Any) -> tuple[list[Any], list[Any]]:
+        """Return the keys and values of the next map, which are read once."""
+        begun, self._begun = self._begun, None
+        if isinstance(begun, BadMap):
+            if begun.number == number:
+                raise begun.error
+        elif begun is not None and begun[0] == number:
+            return begun[1:]
+        return items_of(self.where(number), mapping)
 
     def _column(self, keys: list[Any]) -> KeyColumn:
         if self.key_kind != "string":
@@ -379,6 +404,16 @@ class _Pairs(Mapping[Any, Any]):
 
     def __len__(self) -> int:
         return len(self._pairs)
+
+
+def first_entry(mapping: dict[Any, Any]) -> tuple[Any, Any] | None:
+    """Return the first entry of a dict, which another thread may change, or empty, meanwhile."""
+    try:
+        return next(iter(mapping.items()), None)
+    except RuntimeError as error:
+        if not is_change(error):
+            raise
+        return None  # it says nothing about the kinds
 
 
 def expected_entries(maps: Sequence[Any]) -> int:

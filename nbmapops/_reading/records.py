@@ -19,7 +19,7 @@ from nbmapops._limits import limits
 from nbmapops._reading import mappings
 from nbmapops._reading.batch import MapBatch
 from nbmapops._reading.mappings import DICTS, expected_entries
-from nbmapops._reading.scalars import items_of
+from nbmapops._reading.scalars import changed_error, is_change, items_of
 from nbmapops.errors import DuplicateKeyError, UnknownKeyError, show
 
 if TYPE_CHECKING:
@@ -350,9 +350,14 @@ def _has_items(mapping: Any) -> bool:
 
 def _items(row: int, mapping: Any) -> Iterable[tuple[Any, Any]]:
     """Return keys and values of what is given as a map: a mapping, or a list of pairs."""
-    if _has_items(mapping):
-        return mapping.items()  # type: ignore[no-any-return]
     where = f"DictVectorizer: map {row}"
+    if _has_items(mapping):
+        try:
+            return list(mapping.items())
+        except RuntimeError as error:
+            if not is_change(error):
+                raise
+            raise changed_error(where) from None
     keys, values = items_of(where, mapping)
     if len(set(keys)) < len(keys):
         repeated = next(key for number, key in enumerate(keys) if key in keys[:number])

@@ -282,6 +282,11 @@ def changed_error(where: str) -> RuntimeError:
     return RuntimeError(f"{where}: the data changed while it was read")
 
 
+def is_change(error: RuntimeError) -> bool:
+    """Tell whether Python refuses to read on, because a dict or a deque has changed."""
+    return type(error) is RuntimeError and str(error).endswith(" during iteration")
+
+
 def cast_error(where: str, key: object, value: Any, kind: str, reason: object) -> CastError:
     """Return the error for a value that cannot be converted."""
     if isinstance(value, np.floating):
@@ -317,7 +322,12 @@ def items_of(where: str, mapping: object) -> tuple[list[Any], list[Any]]:
             return [key for key, _ in items], [value for _, value in items]
     if pairs is None:
         raise _no_map_error(where, mapping)
-    items = list(pairs)
+    try:
+        items = list(pairs)
+    except RuntimeError as error:
+        if not is_change(error):
+            raise
+        raise changed_error(where) from None
     for item in items:
         if type(item) is not tuple or len(item) != 2:
             raise TypeError(f"{where}: items() gave {show(item)}, not a (key, value) pair")
