@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -86,10 +88,13 @@ def test_large_work_loads_at_once_and_small_work_never(monkeypatch: pytest.Monke
 
 
 def fresh(code: str) -> dict[str, bool]:
-    done = subprocess.run(
-        [sys.executable, "-c", f"import json, sys\n{code}\nprint(json.dumps(found))"],
-        capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
+    # Of compiled code on disk, calls that are small one by one would load some in the end.
+    with tempfile.TemporaryDirectory() as empty:
+        done = subprocess.run(
+            [sys.executable, "-c", f"import json, sys\n{code}\nprint(json.dumps(found))"],
+            env={**os.environ, "NUMBA_CACHE_DIR": empty},
+            capture_output=True, text=True, check=True, timeout=120,
+        )  # fmt: skip
     found: dict[str, bool] = json.loads(done.stdout)
     return found
 

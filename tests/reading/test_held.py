@@ -40,7 +40,7 @@ def alternating(made: Callable[[], Any]) -> Iterator[Any]:
 
 
 def changed_later(made: Callable[[], Any]) -> Iterator[Any]:
-    given = []
+    given: list[Any] = []
     for row in range(3):
         for mapping in given:
             mapping[row] = -1.0
