@@ -626,11 +626,10 @@ class DictVectorizer(Operator):
 
     def __repr__(self) -> str:
         words = []
-        for kind, plan in self._plans.items():
-            some = list(plan.vocabulary.words[:3]) if plan.vocabulary is not None else []
-            shown = ", ".join(show(int(w) if kind == "int64" else w) for w in some)
-            more = ", ..." if plan.width > 3 else ""
-            words.append(f"{kind}_vocabulary=[{shown}{more}]")
+        for kind, listed in self._words().items():
+            shown = ", ".join(show(int(w) if kind == "int64_vocabulary" else w) for w in listed[:3])
+            more = ", ..." if len(listed) > 3 else ""
+            words.append(f"{kind}=[{shown}{more}]")
         words += [
             f"{name}={value!r}"
             for name, value in self._attributes.items()

@@ -216,6 +216,10 @@ def test_repr_stays_short_and_names_the_class() -> None:
     assert repr(op).startswith("DictVectorizer(")
     assert "ignore" in repr(op)
     assert repr(by_int([1, 2])) == "DictVectorizer(int64_vocabulary=[1, 2])"
+    assert repr(by_int([1, 2, 3, 4])) == "DictVectorizer(int64_vocabulary=[1, 2, 3, ...])"
+    assert repr(by_int([1], unknown_columns=5)) == (
+        "DictVectorizer(int64_vocabulary=[1], unknown_columns=5)"
+    )
 
 
 # Results.

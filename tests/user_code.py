@@ -38,6 +38,7 @@ def more_mistakes() -> None:
     DictVectorizer(int64_vocabulary=("8", "17"))  # wrong
     DictVectorizer(string_vocabulary=(8, 17))  # wrong
     DictVectorizer(string_vocabulary=["a"], dtype="float16")  # wrong
+    DictVectorizer(string_vocabulary=["a"], unknown_columns="all")  # wrong
     CastMap()(maps, thread=2)  # wrong
     DictVectorizer(string_vocabulary=["a"])()  # wrong
     nbmapops.DictVectoriser(string_vocabulary=["a"])  # wrong
@@ -53,6 +54,8 @@ def right(series: pd.Series, rows: list[dict[str, Any]]) -> float:
     DictVectorizer(int64_vocabulary=range(100), dtype=float)
     DictVectorizer(int64_vocabulary=np.arange(100), dtype=None)
     DictVectorizer.from_maps(rows, order="first_seen", min_maps=2, max_words=1000)
+    DictVectorizer.from_maps(series, unknown_columns=8).replace(unknown_columns=16)
+    encoded: np.ndarray[Any, np.dtype[np.int64]] = op.columns([["a", "b"], ["c", "a"]])
     CastMap(cast_to="TO_INT64", map_form="SPARSE", max_map=9)({8: 1.9, 1: 2.0})
     batch = MapBatch.from_dicts(rows, null_map="empty", null_value=0.0)
     MapBatch.from_arrays(np.array([1, 7]), offsets=[0, 1, 2])
@@ -64,5 +67,5 @@ def right(series: pd.Series, rows: list[dict[str, Any]]) -> float:
     first: dict[Any, Any] = batch[0]
     half: MapBatch = batch[: len(batch) // 2]
     assert op.handle_unknown == "ignore"
-    del numbers, keys, back, first, half
+    del numbers, keys, back, first, half, encoded
     return float(dense.sum())
