@@ -82,7 +82,7 @@ class Row:
 
     def __str__(self) -> str:
         """Write the line as it is printed."""
-        head = f"{self.target:<4} {self.case:<56}"
+        head = f"{self.target:<4} {self.case:<60}"
         if self.ratio is None:
             return f"{head} not measured: {self.problem}"
         ours, theirs = _amount(self.ours, self.unit), _amount(self.theirs, self.unit)
@@ -320,7 +320,7 @@ def _small_work() -> Iterator[Row]:
         lines = [
             _without_numba(
                 "S25",
-                f"fresh: {call}, {name}; 1 us an entry more",
+                f"first {call}, {name}; +1 us/entry",
                 result,
                 name,
                 peer,
@@ -599,7 +599,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(about["machine"])
     print(", ".join(f"{name} {number}" for name, number in about["versions"].items()))
     print(works.load_kernels())
-    print(f"{'':<61} {'ours':>9}  {'peer':>25}  {'ratio':>7}  target")
+    print(f"{'':<65} {'ours':>9}  {'peer':>25}  {'ratio':>7}  target")
     table = []
     for target in options.targets or TARGETS:
         for row in rows(target):

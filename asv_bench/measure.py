@@ -137,6 +137,8 @@ if not ({snippet.check}):
 def _python(*arguments: str, **variables: str) -> str:
     """Run Python and return the last line that it prints."""
     command, environment = [sys.executable, *arguments], {**os.environ, **variables}
+    # An installed package has been parsed once.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])

@@ -39,7 +39,7 @@ SPEEDS = {
 }
 FIRST_CALLS = [
     ("import, and one small dict", "S19", "import"),
-    ("a list of dicts to sparse matrix,\nup to 20,000 entries", "S25", "fresh: op.csr(maps)"),
+    ("a list of dicts to sparse matrix,\nup to 20,000 entries", "S25", "first op.csr(maps)"),
     ("a million entries, kernels on disk", "S20", "first int dicts -> csr, 1,000,000"),
     ("a million entries, nothing compiled yet", "S26", "first int dicts"),
 ]
