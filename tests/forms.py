@@ -244,6 +244,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "as shipped": {},
     "plain engine": {"engine": "plain"},
     "plain engine, no shortcuts": {"engine": "plain", "shortcuts": False},
+    "plain engine, dicts at once": {"engine": "plain", "listed_maps": 0},
     "compiled engine": {"engine": "compiled"},
     "compiled engine, no shortcuts": {"engine": "compiled", "shortcuts": False},
     "small blocks of rows": {

@@ -104,7 +104,9 @@ import numpy as np
 import nbmapops, nbmapops.sklearn
 from nbmapops import CastMap, DictVectorizer, MapBatch
 found = {}
+from nbmapops._engine import choose
 def note(name, call):
+    choose._spent.clear()
     call()
     found[name] = "numba" in sys.modules
 for kind, words in (("int64", list(range(50))), ("string", [f"w{i}" for i in range(50)])):
