@@ -123,7 +123,8 @@ class FewDicts:
             else:
                 parts = self._parts(list(maps), dtype, plan.vocabulary.columns, index_dtype)
         except _REFUSED as error:
-            return _refused(error)
+            _refused(error)
+            return None
         return None if parts is None else csr_array_of(parts, plan.width)
 
     def _parts(
@@ -174,7 +175,8 @@ class FewDicts:
             flat = chain.from_iterable(map(dict.values, maps))
             values = np.fromiter(flat, dtype, entries)
         except _REFUSED as error:
-            return _refused(error)
+            _refused(error)
+            return None
         rows = np.repeat(np.arange(len(maps)), sizes)
         known = columns >= 0
         if not known.all():
@@ -262,7 +264,8 @@ class FewDicts:
                 not mapping or fill(mapping, row) for mapping, row in zip(maps, rows, strict=True)
             )
         except _REFUSED as error:
-            return bool(_refused(error))
+            _refused(error)
+            return False
 
     def _common(self, maps: list[Any] | tuple[Any, ...]) -> type[np.generic] | None:
         """Return the dtype of plain values; of ints and floats, as JSON has them, float64."""
@@ -283,7 +286,8 @@ class FewDicts:
                 if type(value) is int
             )
         except _REFUSED as error:
-            return _refused(error)
+            _refused(error)
+            return None
         return np.float64 if exact else None
 
     def _write_all(self, maps: list[Any] | tuple[Any, ...], rows: Array) -> bool:
@@ -309,7 +313,8 @@ class FewDicts:
                         cells[start + column_of[key]] = mapping[key]
                 start += width
         except _REFUSED as error:
-            return bool(_refused(error))
+            _refused(error)
+            return False
         return True
 
     def _write(self, mapping: dict[Any, Any], row: Array) -> bool:
@@ -333,12 +338,13 @@ class FewDicts:
                 for key in mapping.keys() & column_of.keys():
                     cells[column_of[key]] = mapping[key]
         except _REFUSED as error:
-            return bool(_refused(error))
+            _refused(error)
+            return False
         return True
 
 
 def _refused(error: Exception) -> None:
-    """Let the general way look at what was refused here, but not at what a signal handler raised."""
+    """Leave what was refused to the general way, but not what a signal handler has raised."""
     if is_foreign(error):
         raise error
 
@@ -348,7 +354,8 @@ def _first_type(maps: Sequence[Any]) -> type:
     try:
         return type(next((value for mapping in maps for value in mapping.values()), None))
     except _REFUSED as error:
-        return type(_refused(error))
+        _refused(error)
+        return type(None)
 
 
 # ------------------------------------------------------------------------------- arrays as they are
