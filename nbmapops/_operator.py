@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from nbmapops._engine import run
 from nbmapops._options import check_sparse, check_threads
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from nbmapops._engine.choose import Part
     from nbmapops._options import Plan
-    from nbmapops._types import Dtype, Semantics
+    from nbmapops._types import Dtype, Options, Semantics
 
 
 class Operator:
@@ -106,7 +106,7 @@ class Operator:
             return DTYPES[target]
         return DTYPES[target or type_name(value_type, f"{self._name}: value_type")]
 
-    def replace(self, **options: Any) -> Self:
+    def replace(self, **options: Unpack[Options]) -> Self:
         """Return a copy with other options.
 
         Parameters

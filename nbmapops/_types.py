@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    SupportsIndex,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+)
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from decimal import Decimal
+    from fractions import Fraction
 
 Semantics = Literal["strict", "onnxruntime"]
 HandleUnknown = Literal["error", "ignore"]
@@ -47,3 +58,18 @@ class Column(Protocol):
 
 IntWords: TypeAlias = Words[int | np.integer[Any]] | Column
 TextWords: TypeAlias = Words[str] | Column
+
+
+class Options(TypedDict, total=False):
+    """What `replace` takes: the parameters of both operators."""
+
+    cast_to: CastTo
+    map_form: MapForm
+    max_map: int
+    int64_vocabulary: IntWords | None
+    string_vocabulary: TextWords | None
+    dtype: Dtype | None
+    handle_unknown: HandleUnknown | None
+    fill_value: float | str | Decimal | Fraction | None
+    semantics: Semantics
+    unknown_columns: int

@@ -46,6 +46,11 @@ if TYPE_CHECKING:
 
 __all__ = ["csr", "dense", "from_maps"]
 
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 _Operator: TypeAlias = "CastMap | DictVectorizer"
 # dask ships no annotations: what these names stand for is for readers.
 _Bag: TypeAlias = Any  # dask.bag.Bag, or a dask Series

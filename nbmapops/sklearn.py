@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["DictVectorizer"]
 
 
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 _NO_CHANGE = np.empty(0, np.int32)
 
 

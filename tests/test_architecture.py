@@ -191,6 +191,13 @@ print(json.dumps([before, after, kernel, dir(nbmapops)]))
         nbmapops.sklaern  # type: ignore[attr-defined] # noqa: B018
 
 
+@pytest.mark.parametrize("name", ["dask", "kernels", "onnx", "sklearn"])
+def test_completion_lists_public_names_only(name: str) -> None:
+    module = pytest.importorskip(f"nbmapops.{name}", exc_type=ImportError)
+
+    assert dir(module) == sorted(module.__all__)
+
+
 def test_a_module_whose_library_is_missing_says_what_to_install() -> None:
     told = run(
         """

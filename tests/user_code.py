@@ -41,6 +41,8 @@ def more_mistakes() -> None:
     DictVectorizer(string_vocabulary=["a"], unknown_columns="all")  # wrong
     CastMap()(maps, thread=2)  # wrong
     DictVectorizer(string_vocabulary=["a"])()  # wrong
+    CastMap().replace(max_maps=3)  # wrong
+    CastMap().replace(cast_to="TO_INT32")  # wrong
     nbmapops.DictVectoriser(string_vocabulary=["a"])  # wrong
 
 
@@ -57,6 +59,7 @@ def right(series: pd.Series, rows: list[dict[str, Any]]) -> float:
     DictVectorizer.from_maps(series, unknown_columns=8).replace(unknown_columns=16)
     encoded: np.ndarray[Any, np.dtype[np.int64]] = op.columns([["a", "b"], ["c", "a"]])
     CastMap(cast_to="TO_INT64", map_form="SPARSE", max_map=9)({8: 1.9, 1: 2.0})
+    CastMap().replace(map_form="SPARSE", max_map=9, fill_value=-1)
     batch = MapBatch.from_dicts(rows, null_map="empty", null_value=0.0)
     MapBatch.from_arrays(np.array([1, 7]), offsets=[0, 1, 2])
     nbmapops.sklearn.DictVectorizer(sparse=False).fit_transform(rows)

@@ -103,3 +103,7 @@ __all__ = [
     "vectorize_csr",
     "vectorize_dense",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -24,3 +24,7 @@ from nbmapops.onnx.nodes import from_node, reference_ops
 from nbmapops.onnx.session import MapSession
 
 __all__ = ["MapSession", "from_node", "reference_ops", "to_model", "to_node"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
