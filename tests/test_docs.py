@@ -101,6 +101,15 @@ def test_pages_are_found() -> None:
     assert len(EXAMPLES) >= 10
 
 
+@pytest.mark.parametrize("name", TEXTS)
+def test_links_lead_to_files(name: str) -> None:
+    if not (ROOT / "docs").exists():
+        pytest.skip("the documentation is not beside the tests")
+    for target in re.findall(r"\]\(([^)#\s]+)", TEXTS[name]):
+        if "://" not in target:
+            assert ((ROOT / name).parent / target).exists(), target
+
+
 @pytest.mark.parametrize("page", EXAMPLES, indirect=True)
 @pytest.mark.skipif(WITHOUT_JIT, reason="examples compile functions of their own")
 def test_examples_give_what_they_show(page: str) -> None:
