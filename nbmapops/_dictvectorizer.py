@@ -9,7 +9,7 @@ import numpy as np
 
 from nbmapops._engine import run
 from nbmapops._engine.learn import learn, learn_pruned
-from nbmapops._engine.shortcuts import FewDicts, arrays_csr
+from nbmapops._engine.shortcuts import FewDicts, arrays_csr, arrays_dense
 from nbmapops._operator import Operator
 from nbmapops._options import (
     Plan,
@@ -300,6 +300,10 @@ class DictVectorizer(Operator):
             if row is not None and threads == 1:
                 return row
         threads = check_threads("DictVectorizer", threads)
+        if offsets is not None and out is None and threads == 1 and len(self._plans) == 1:
+            rows = arrays_dense(self._plan, maps, values, offsets)
+            if rows is not None:
+                return rows
         plan, given = self._read(maps, values, offsets, "dense")
         return run.dense(plan, given, out, threads)
 

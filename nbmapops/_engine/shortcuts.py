@@ -426,26 +426,48 @@ def arrays_ordered(plan: Plan, keys: object, values: object) -> Array | None:
     return result if status == kernels.OK else None
 
 
-def arrays_csr(
-    plan: Plan, keys: object, values: object, offsets: object, index_dtype: type | None
-) -> csr_array | None:
-    """Return the CSR matrix of a batch that is given as three arrays."""
+def _canonical_batch(plan: Plan, keys: object, values: object, offsets: object) -> bool:
+    """Tell whether a batch that is given as three arrays can go to a kernel as it is."""
+    return (
+        plan.form == "VOCABULARY"
+        and type(offsets) is np.ndarray
+        and offsets.dtype == np.int64
+        and offsets.ndim == 1
+        and 1 < len(offsets) <= limits.block_entries
+        and offsets.flags.forc
+        and offsets.flags.aligned
+        and _canonical(plan, keys, values)
+        and offsets[0] == 0
+        and offsets[-1] == len(keys)  # type: ignore[arg-type]
+    )
+
+
+def arrays_dense(plan: Plan, keys: Any, values: Any, offsets: Any) -> Array | None:
+    """Return the dense rows of a batch that is given as three arrays."""
     if (
-        plan.form != "VOCABULARY"
-        or not isinstance(offsets, np.ndarray)
-        or type(offsets) is not np.ndarray
-        or offsets.dtype != np.int64
-        or offsets.ndim != 1
-        or not 1 < len(offsets) <= limits.block_entries
-        or not (offsets.flags.forc and offsets.flags.aligned)
-        or not (choose.is_loaded("csr") and _canonical(plan, keys, values))
+        plan.fill is not None
+        or not choose.is_loaded("dense")
+        or not _canonical_batch(plan, keys, values, offsets)
+        or (len(offsets) - 1) * plan.width * values.itemsize > limits.block_bytes
     ):
         return None
-    assert isinstance(keys, np.ndarray)
-    assert isinstance(values, np.ndarray)
     assert plan.vocabulary is not None
-    if offsets[0] != 0 or offsets[-1] != len(keys):
+    kernels, carried, rows = compiled(), _CARRIED[values.dtype], len(offsets) - 1
+    result = np.zeros((rows, plan.width), values.dtype)
+    status = kernels.vectorize_dense(
+        *plan.vocabulary.index, readonly(keys), readonly(values).view(carried), readonly(offsets),
+        0, rows, 0, True, plan.policy.skip_unknown, False, result.view(carried),
+    )  # fmt: skip
+    return result if status == kernels.OK else None
+
+
+def arrays_csr(
+    plan: Plan, keys: Any, values: Any, offsets: Any, index_dtype: type | None
+) -> csr_array | None:
+    """Return the CSR matrix of a batch that is given as three arrays."""
+    if not choose.is_loaded("csr") or not _canonical_batch(plan, keys, values, offsets):
         return None
+    assert plan.vocabulary is not None
     return _csr(plan, plan.vocabulary.index, keys, values, offsets, index_dtype)
 
 
@@ -480,5 +502,6 @@ SHORTCUTS: dict[str, Callable[..., Any]] = {
     "few dicts, dense": FewDicts.rows,
     "few dicts, csr": FewDicts.csr,
     "one map of arrays, ordered": arrays_ordered,
+    "arrays, dense": arrays_dense,
     "arrays, csr": arrays_csr,
 }
