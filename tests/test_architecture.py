@@ -506,3 +506,21 @@ def test_the_oldest_versions_are_the_floors() -> None:
         return {name: re.sub(r"(\.0)+$", "", number) for name, number in versions.items()}
 
     assert short(oldest) == short(floors)
+
+
+def test_the_conda_recipe_needs_what_the_package_needs() -> None:
+    root = Path(__file__).parents[1]
+    if not (root / "docs").exists():
+        pytest.skip("the documentation is not beside the tests")
+    recipe = (root / "docs" / "conda" / "recipe.yaml").read_text()
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+
+    assert f'version: "{nbmapops.__version__}"' in recipe
+    assert f'python_min: "{project["requires-python"].removeprefix(">=")}"' in recipe
+    required, constrained = recipe.split("  run:\n")[1].split("  run_constraints:\n")
+    for need in project["dependencies"]:
+        assert f"- {need.replace('>=', ' >=')}\n" in required
+    for extra in ("arrow", "onnx", "sklearn", "dask"):
+        for need in project["optional-dependencies"][extra]:
+            named = need.replace("dask[array]", "dask-core").replace(">=", " >=")
+            assert f"- {named}\n" in constrained
