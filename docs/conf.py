@@ -21,7 +21,7 @@ highlight_language = "none"  # a block says what it is in
 html_theme = "furo"
 html_title = f"nbmapops {release}"
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["reading.css"]
 html_show_sphinx = False
 
 myst_heading_anchors = 3
