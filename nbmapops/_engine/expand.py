@@ -7,6 +7,7 @@ are added up. Both become entries of columns before the kernels see them, and on
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -94,7 +95,9 @@ def _summed(
     with np.errstate(all="ignore"):
         np.add.at(sums, target[later], addends)
     wrapped = (
-        _first_wrapped(values, unknown[order], target, rows) if sums.dtype == np.int64 else None
+        _first_wrapped(values[unknown[order]], np.flatnonzero(first), rows)
+        if sums.dtype == np.int64
+        else None
     )
     kept = np.ones(len(columns), bool)
     kept[unknown[order][later]] = False
@@ -102,16 +105,18 @@ def _summed(
     return columns[kept], sums[kept], ends[offsets], wrapped
 
 
-def _first_wrapped(values: Array, entries: Array, target: Array, rows: Array) -> int | None:
-    """Return the first map in which a sum leaves int64, even on the way."""
-    sizes = np.zeros(len(values))
-    np.add.at(sizes, target, np.abs(values[entries].astype(np.float64)))
-    for suspect in np.flatnonzero(sizes >= 2.0**62):
-        total = 0
-        for value in values[entries[target == suspect]].tolist():
-            total += value
+def _first_wrapped(values: Array, starts: Array, rows: Array) -> int | None:
+    """Return the first map in which a sum leaves int64, even on the way.
+
+    The values of one sum follow each other, and the sums the order of maps.
+    """
+    sizes = np.add.reduceat(np.abs(values.astype(np.float64)), starts)
+    ends = [*starts[1:].tolist(), len(values)]
+    for suspect in np.flatnonzero(sizes >= 2.0**62).tolist():
+        start = int(starts[suspect])
+        for total in itertools.accumulate(values[start : ends[suspect]].tolist()):
             if not INT64_MIN <= total <= INT64_MAX:
-                return int(rows[target == suspect][0])
+                return int(rows[start])
     return None
 
 

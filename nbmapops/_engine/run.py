@@ -94,8 +94,7 @@ def dense(plan: Plan, given: Input, out: Array | None, threads: int) -> Array:
 def csr(plan: Plan, given: Input, index_dtype: type | None, threads: int) -> csr_array:
     """Return the sparse result of VOCABULARY and SPARSE."""
     source = given.source
-    # Only the whole batch tells whether its type of value is among those of the ONNX-ML text.
-    if isinstance(source, MapReader) and threads == 1 and not plan.policy.spec_types:
+    if isinstance(source, MapReader) and threads == 1 and not _needs_value_kind(plan):
         return csr_array_of(stream.csr(plan, source, index_dtype), plan.width)
 
     def numbers(entries: Entries) -> Entries:
@@ -110,6 +109,14 @@ def csr(plan: Plan, given: Input, index_dtype: type | None, threads: int) -> csr
         lambda entries: rows.csr(plan, numbers(entries), index_dtype, threads),
     )
     return csr_array_of(parts, plan.width)
+
+
+def _needs_value_kind(plan: Plan) -> bool:
+    """Tell whether rows depend on the type of all values of a batch, which its last map decides.
+
+    It must be one of the ONNX-ML text; and sums of unknown keys are made in it.
+    """
+    return plan.policy.spec_types or (plan.unknown_columns > 0 and plan.target is None)
 
 
 def ordered(plan: Plan, given: Input, threads: int) -> tuple[Array, Array]:

@@ -55,6 +55,31 @@ def test_faults_among_unknown_keys_are_told(name: str) -> None:
             op([{1: "text"}])
 
 
+@pytest.mark.parametrize("name", WAYS)
+def test_sums_of_unknown_keys_are_made_in_the_type_of_the_whole_batch(name: str) -> None:
+    op = DictVectorizer(int64_vocabulary=[1], unknown_columns=1)
+    tenths: list[Any] = [{5: np.float32(0.1), 6: np.float32(0.2)}, {1: 1.0}]
+    sixth = float(np.float32(0.1)) + float(np.float32(0.2))
+    # The sum does not fit in int64, but the batch holds floats.
+    large = [dict.fromkeys(range(10, 1100), 2**53), {1: 1.0}]
+    with way(name):
+        for maps, total in ((tenths, sixth), (large, 1090 * 2.0**53)):
+            assert op(maps).tolist() == [[0, total], [1, 0]]
+            for each in (maps, iter(maps)):
+                assert op.csr(each).toarray().tolist() == [[0, total], [1, 0]]
+
+
+def test_of_many_sums_that_may_not_fit_the_first_that_does_not_is_named() -> None:
+    op = DictVectorizer(int64_vocabulary=[-1], unknown_columns=1)
+    maps = 50_000
+    values = np.tile([2**62, 2**61], maps)
+    batch = np.arange(2 * maps), values, np.arange(0, 2 * maps + 1, 2)
+    assert set(op.csr(*batch).data.tolist()) == {2**62 + 2**61}
+    values[[2 * maps - 4, 2 * maps - 1]] = INT64_MAX, INT64_MAX
+    with pytest.raises(OverflowError, match=f"map {maps - 2}: key {2 * maps - 3}: the sum"):
+        op.csr(*batch)
+
+
 def test_the_words_stay_the_vocabulary() -> None:
     op = DictVectorizer(string_vocabulary=["a", "b"], unknown_columns=2)
     assert (len(op), op.n_columns, op.unknown_columns, op.vocabulary) == (2, 4, 2, ("a", "b"))
