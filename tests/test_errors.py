@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -267,6 +268,27 @@ def test_order_of_the_rules_inside_a_map() -> None:
                 assert f"map {number}: " in str(c.value)
 
 
+def test_values_of_keys_that_stood_before_are_looked_at_once() -> None:
+    op = CastMap(cast_to="TO_INT64", semantics="onnxruntime")
+    steps = 0
+
+    def note(frame: Any, event: str, argument: object) -> None:
+        nonlocal steps
+        steps += event == "call" and frame.f_code.co_name == "map_of"
+
+    with way("compiled engine"):
+        for values in (["1"] + ["x"] * 500, ["1"] + ["x"] * 500 + ["2"]):
+            sys.setprofile(note)
+            try:
+                result = op([7] * len(values), values)
+            finally:
+                sys.setprofile(None)
+            assert result.tolist() == [1]
+    assert steps < 10
+    with way("compiled engine"), pytest.raises(CastError, match="map 1: key 8"):
+        op([7, 7, 7, 8, 8], ["1", "x", "2", "x", "3"], [0, 2, 5])
+
+
 def test_first_bad_map_wins_whatever_its_rule() -> None:
     """A later map may be bad in a way that is found earlier, such as its types."""
     unknown, cast, late_type = {9: 1.0}, {1: 0.5}, {"a": 1.0}
@@ -294,6 +316,50 @@ def test_integer_among_floats_is_bad_from_its_own_map_on() -> None:
             swapped = [maps[0], maps[2], maps[1], maps[3]]
             with way(name), pytest.raises(UnknownKeyError, match="map 1: key 9"):
                 call(swapped)
+
+
+@pytest.mark.skipif(not WITH_SCIPY, reason="csr is SciPy's")
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize(
+    ("op", "maps", "error", "sentence"),
+    [
+        # Text is refused for all maps before the bad one; within it, what reading finds goes first.
+        (BY_INT, [{1: "x"}, {1: 1.5}], ValueError, "csr takes numbers"),
+        (BY_INT, [{}, {1: "x", 2**64: "y"}], OverflowError, "map 1: key"),
+        (BY_INT, [{"a": "x"}], TypeError, "map 0: key 'a' is str"),
+        # Maps without entries before the bad one have no type of value that may not be taken.
+        (
+            DictVectorizer(int64_vocabulary=[1], semantics="onnxruntime", dtype="int64"),
+            [{}, {1: None}],
+            TypeError,
+            "map 1: key 1: value None",
+        ),
+    ],
+)
+def test_csr_tells_one_error_whatever_the_threads_and_forms(
+    name: str, op: DictVectorizer, maps: list[Any], error: type[Exception], sentence: str
+) -> None:
+    batches: list[Callable[[], Any]] = [
+        lambda: maps,
+        lambda: iter(maps),
+        lambda: [[*each.items()] for each in maps],
+    ]
+    if isinstance(next(iter(maps[0]), None), str):
+        batches.append(lambda: MapBatch.from_dicts(maps))
+    for batch in batches:
+        for threads in (1, 2):
+            with way(name), pytest.raises(error, match=re.escape(sentence)):
+                op.csr(batch(), threads=threads)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_one_map_that_cannot_be_read_is_told_before_options_that_do_not_fit(name: str) -> None:
+    filled = DictVectorizer(int64_vocabulary=[1], fill_value=math.nan)
+    spec = DictVectorizer(int64_vocabulary=[1], semantics="onnxruntime")
+    for op in (filled, spec):
+        for given in ({1: 2**63}, [{1: 2**63}], Pairs([(1, 2**63)])):
+            with way(name), pytest.raises(OverflowError, match="map 0: key 1: value"):
+                op(given)
 
 
 def test_nothing_has_changed_after_an_error() -> None:

@@ -10,8 +10,8 @@ from nbmapops._engine import choose
 from nbmapops._engine.blocks import BadRow, Parts, filled, index_dtype_for
 from nbmapops._reading.arrays import value_array
 from nbmapops._reading.entries import int_array
-from nbmapops._reading.scalars import items_of, kinds_of_map
-from nbmapops._semantics import exact_one_map, one_map
+from nbmapops._reading.scalars import exact_map, items_of, kinds_of_map
+from nbmapops._semantics import exact_one_map
 from nbmapops._values import cast_array
 
 if TYPE_CHECKING:
@@ -142,14 +142,17 @@ def one(plan: Plan, reader: MapReader, out: Array | None) -> Array | None:
     where = reader.where(0)
     keys, values = items_of(where, mapping)
     _, value_kind = kinds_of_map(where, keys, values, plan.key_kind, None)
-    plan.cell(value_kind or "float64")
+    # A map that cannot be read is told before a type or a fill_value that does not fit.
+    keys, values = exact_map(where, keys, values, value_kind, skip_large=plan.skip_large)
+    given = value_kind or "float64"
+    plan.cell(given)
     if plan.form == "DENSE":
-        columns, results, result_kind = one_map(plan, 0, keys, values, None)
+        columns, results, result_kind = exact_one_map(plan, 0, keys, values, given)
         row, _ = filled(plan, (len(results),), result_kind, out, None)
     else:
-        result_kind = plan.result_kind(value_kind or "float64")
+        result_kind = plan.result_kind(given)
         row, is_filled = filled(plan, (plan.width,), result_kind, out, None)
-        columns, results, _ = one_map(plan, 0, keys, values, None)
+        columns, results, _ = exact_one_map(plan, 0, keys, values, given)
         if not is_filled:
             row[...] = plan.fill_for(result_kind)
     place(row, columns, results, result_kind)

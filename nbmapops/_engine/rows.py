@@ -96,16 +96,18 @@ def _first_refused(
     policy = plan.policy
     if len(refused) and plan.form != "DENSE" and policy.skip_unknown:
         refused = refused[columns_of(index, readonly(keys[refused])) >= 0]
-    for entry in refused.tolist():
-        number = entries.map_of(entry)
-        if not policy.first_wins:
-            return number
-        own = readonly(keys[int(entries.offsets[number]) : entry + 1])
-        if plan.form != "DENSE":
-            own = columns_of(index, own)
-        if not (own[:-1] == own[-1]).any():
-            return number
-    return None
+    if len(refused) and policy.first_wins:
+        own = keys if plan.form == "DENSE" else columns_of(index, keys)
+        refused = refused[~_is_again(own, entries.map_numbers())[refused]]
+    return entries.map_of(int(refused[0])) if len(refused) else None
+
+
+def _is_again(keys: Array, maps: Array) -> Array:
+    """Tell of each entry whether its key stands before it in its map."""
+    order = np.lexsort((keys, maps))  # stable
+    again = np.zeros(len(keys), bool)
+    again[order[1:]] = (keys[order[1:]] == keys[order[:-1]]) & (maps[order[1:]] == maps[order[:-1]])
+    return again
 
 
 def columns_of(index: Index, keys: Array) -> Array:

@@ -37,7 +37,7 @@ def _run(
     """Run one of two ways over all entries; where a map is bad, raise the error of the first."""
     entries, bad = given.read_all()
     if bad is not None:
-        _tell_first(plan, entries)
+        _tell_first(plan, entries, part)
         raise bad.error
     try:
         return run_compiled(entries) if _is_compiled(given, entries, part) else run_plain(entries)
@@ -58,9 +58,13 @@ def _tell(plan: Plan, entries: Entries, bad: BadRow) -> NoReturn:
     rerun(plan, bad.number, keys, values, entries.value_kind, bad.error)
 
 
-def _tell_first(plan: Plan, entries: Entries) -> None:
+def _tell_first(plan: Plan, entries: Entries, part: Part) -> None:
     """Convert the maps before one that cannot be read, for the sake of their errors."""
-    part: Part = "order" if plan.form == "DENSE" else "csr"
+    if not len(entries.values):  # which have no type of value yet
+        return
+    if part == "csr":
+        _refuse_text(plan, entries)
+    part = "order" if plan.form == "DENSE" else "csr"
     use = choose.compiled(len(entries.values), len(entries.offsets) - 1, part)
     engine: Any = rows if use else plain
     try:
@@ -70,6 +74,13 @@ def _tell_first(plan: Plan, entries: Entries) -> None:
     else:
         return
     _tell(plan, entries, bad_row)
+
+
+def _refuse_text(plan: Plan, entries: Entries) -> None:
+    """Raise for text results of CSR; keys of the wrong type go first, as a dict shows them so."""
+    if len(entries.values) and entries.keys.kind != plan.key_kind:
+        raise BadRow(entries.map_of(0))
+    refuse_text(plan, plan.result_kind(entries.value_kind))
 
 
 def dense(plan: Plan, given: Input, out: Array | None, threads: int) -> Array:
@@ -98,7 +109,7 @@ def csr(plan: Plan, given: Input, index_dtype: type | None, threads: int) -> csr
         return csr_array_of(stream.csr(plan, source, index_dtype), plan.width)
 
     def numbers(entries: Entries) -> Entries:
-        refuse_text(plan, plan.result_kind(entries.value_kind))
+        _refuse_text(plan, entries)
         return entries
 
     parts = _run(

@@ -75,8 +75,8 @@ class _GrowingRows:
         """Write the rows of the next block."""
         entries = block.entries
         kind = self.plan.result_kind(entries.value_kind)
-        refuse_text(self.plan, kind)
         if len(entries.values):
+            refuse_text(self.plan, kind)
             self._take_kind(kind)
         if not compiled:
             self._copy(self._plain(block))
