@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,6 +58,8 @@ _FUNCTIONS: dict[str, tuple[int, bool, tuple[Any, ...]]] = {
     "ReleaseTensorTypeAndShapeInfo": (99, False, (c_void_p,)),
     "GetResizedStringTensorElementBuffer": (252, True, (c_void_p, c_size_t, c_size_t, c_void_p)),
 }
+# Linux, macOS, Windows.
+_LIBRARIES = ("libonnxruntime.so*", "libonnxruntime.*dylib", "onnxruntime.dll")
 _RESULTS = {"GetErrorCode": c_int, "GetErrorMessage": c_char_p}
 
 _ELEMENT_TYPES = {"float": 1, "int64": 7, "string": 8, "double": 11}
@@ -144,8 +147,11 @@ class MapRunner:
         found = importlib.util.find_spec("onnxruntime")
         assert found is not None
         assert found.origin is not None
-        path = next((Path(found.origin).parent / "capi").glob("libonnxruntime.so*"))
-        library = ctypes.CDLL(str(path))
+        folder = Path(found.origin).parent / "capi"
+        paths = [path for name in _LIBRARIES for path in folder.glob(name)]
+        if not paths:
+            pytest.skip("this onnxruntime has no library with a C API")
+        library = ctypes.CDLL(str(paths[0]))
         library.OrtGetApiBase.restype = POINTER(c_void_p)
         base = library.OrtGetApiBase()
         version = ctypes.CFUNCTYPE(c_char_p)(base[1])().decode()

@@ -26,6 +26,7 @@ from nbmapops._reading import dictwalk
 compiled = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="nothing is compiled without the JIT"
 )
+linux = pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
 # Of the kernels only `lookup`, which takes the least time to compile.
 BATCH = """
 import nbmapops
@@ -249,6 +250,7 @@ def test_the_log_says_what_is_compiled_and_what_cannot_be_kept(tmp_path: Path) -
     ]
     assert "NUMBA_CACHE_DIR can name a folder for it" in lines
 
+    pytest.importorskip("resource")
     (tmp_path / "full").mkdir()
     code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n" + LEARN
     quiet = run(code, NUMBA_CACHE_DIR=str(tmp_path / "full")).stderr  # no logging set up
@@ -257,6 +259,7 @@ def test_the_log_says_what_is_compiled_and_what_cannot_be_kept(tmp_path: Path) -
 
 
 # ------------------------------------------------------------------------------- limits
+@linux
 def test_a_memory_limit_is_an_error_that_says_the_size() -> None:
     code = """
 import numpy as np, resource, nbmapops
@@ -300,6 +303,7 @@ INTERRUPTED = [
 
 
 @compiled
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to one process")
 @pytest.mark.parametrize("call", INTERRUPTED)
 def test_an_interrupt_is_honoured_between_blocks(call: str) -> None:
     code = f"""

@@ -135,7 +135,8 @@ class Paths:
 def paths(monkeypatch: pytest.MonkeyPatch) -> Paths:
     """Let the walk read the smallest batches too, and count what it reads."""
     count = Paths()
-    walk = WalkInPython if WITHOUT_JIT else recordwalk.Walk
+    available = recordwalk.available()  # tested now, and not counted
+    walk = recordwalk.Walk if available else WalkInPython
     read_map = records.RecordReader._read_map
 
     class Counted(walk):  # type: ignore[misc, valid-type]
@@ -148,8 +149,7 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> Paths:
         count.plain += 1
         read_map(reader, *arguments)
 
-    recordwalk.available()  # tested now, and not counted
-    if WITHOUT_JIT:
+    if not available:
         monkeypatch.setattr(recordwalk, "available", lambda: True)
         monkeypatch.setattr(
             records, "compiled_walk", lambda: recordwalk if recordwalk.available() else None

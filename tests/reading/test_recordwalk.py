@@ -35,6 +35,8 @@ from nbmapops._reading.recordwalk import (
     available,
 )
 
+pytestmark = pytest.mark.usefixtures("walking")
+
 SENTINEL = 77
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
