@@ -251,3 +251,34 @@ def test_another_thread_changes_dicts_and_the_list(
             except ValueError as error:
                 assert "X is empty" in str(error)  # noqa: PT017
     assert said <= {CHANGED}
+
+
+# ------------------------------------------------------------------------------- arrays
+class ChangingKeys:
+    """Keys that their owner changes once they were looked at so many times."""
+
+    def __init__(self, first: Any, later: Any, looks: int) -> None:
+        self.first, self.later, self.looks = first, later, looks
+
+    def __getitem__(self, entry: Any) -> Any:
+        self.looks -= 1
+        return (self.first if self.looks >= 0 else self.later)[int(entry)]
+
+
+@pytest.mark.parametrize("parts", [1, 8])
+def test_keys_that_change_while_they_are_partitioned_are_noticed(parts: int) -> None:
+    """In the kernel run as plain Python, at every moment: no entry is lost or twice unsaid."""
+    from nbmapops.kernels import order
+
+    partition: Any = getattr(order._partition, "py_func", order._partition)
+    n, mask, answers = 24, np.uint64(31), set()
+    first, later = np.arange(n) * 7, np.full(n, 7 * (n - 1))
+    for looks in range(4 * n):
+        entries, ends = np.full(n, 2**64 - 1, np.uint64), np.zeros(parts, np.uint64)
+        keys = ChangingKeys(first, later, looks)
+        with np.errstate(over="ignore"):
+            whole = partition(keys, 0, np.uint64(0), mask, entries, ends)
+        assert whole == (sorted((entries & mask).tolist()) == list(range(n)))
+        assert ends[-1] == n
+        answers.add(whole)
+    assert answers == ({True} if parts == 1 else {True, False})
