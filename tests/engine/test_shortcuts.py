@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import nbmapops
+from nbmapops._engine.shortcuts import arrays_csr, arrays_ordered
 
+from ..conftest import WITHOUT_JIT
 from ..forms import way
 
 FLOATS: list[dict[Any, Any]] = [
@@ -71,3 +73,115 @@ def test_an_int_that_float64_does_not_hold_is_an_error_among_floats(unknown: Any
             for maps in ([{"a": 0.5}, {"a": 2**53 + 1}], {"a": 2**53 + 1, "q": 0.5}):
                 with pytest.raises(OverflowError, match="key 'a'"):
                     op(maps)
+
+
+# ------------------------------------------------------------------------------- arrays as they are
+OP = nbmapops.DictVectorizer(int64_vocabulary=np.arange(5000))
+KEYS, VALUES = np.arange(4000), np.arange(4000) / 2
+OFFSETS = np.array([0, 1000, 4000])
+
+
+@pytest.fixture
+def loaded() -> None:
+    """Kernels that are loaded, so that arrays take their shortcuts."""
+    pytest.importorskip("scipy")
+    if WITHOUT_JIT:
+        pytest.skip("the shortcuts of arrays are taken once a kernel is compiled")
+    with way("compiled engine, no shortcuts"):
+        OP.csr(KEYS, VALUES, OFFSETS)
+        nbmapops.CastMap()(KEYS, VALUES.astype(np.float32))
+    assert arrays_csr(OP._plan, KEYS, VALUES, OFFSETS, None) is not None
+    assert arrays_ordered(nbmapops.CastMap()._plan, KEYS, VALUES.astype(np.float32)) is not None
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize(
+    ("offsets", "message"),
+    [
+        ([1, 1000, 4000], "offsets start at 1"),
+        ([-1, 1000, 4000], "offsets start at -1"),
+        ([0, 1000, 3999], "offsets end at 3999, but there are 4000 entries"),
+        ([0, 1000, 4001], "offsets end at 4001, but there are 4000 entries"),
+        ([0, 5000, 4000], "map 1: offsets fall from 5000 to 4000"),
+        ([0, -1, 4000], "map 0: offsets fall from 0 to -1"),
+        ([0], "offsets end at 0, but there are 4000 entries"),
+        ([], "offsets are empty"),
+    ],
+)
+def test_bad_offsets_are_refused_by_csr_once_the_kernels_are_loaded(
+    offsets: list[int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        OP.csr(KEYS, VALUES, np.array(offsets, np.int64))
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize(("keys", "values"), [(3999, 4000), (4000, 3999)])
+def test_lengths_must_agree_once_the_kernels_are_loaded(keys: int, values: int) -> None:
+    own = VALUES[:values].astype(np.float32)
+    with pytest.raises(ValueError, match=f"{keys} keys but {values} values"):
+        OP.csr(KEYS[:keys], VALUES[:values], np.array([0, min(keys, values)]))
+    with pytest.raises(ValueError, match=f"{keys} keys but {values} values"):
+        nbmapops.CastMap()(KEYS[:keys], own)
+
+
+@pytest.mark.usefixtures("loaded")
+def test_what_a_kernel_refuses_is_told_once_the_kernels_are_loaded() -> None:
+    again, unknown = KEYS.copy(), KEYS.copy()
+    again[-1], unknown[-1] = 2000, 5000
+    with pytest.raises(nbmapops.DuplicateKeyError, match="map 1: key 2000 is repeated"):
+        OP.csr(again, VALUES, OFFSETS)
+    with pytest.raises(nbmapops.UnknownKeyError, match="map 1: key 5000 "):
+        OP.csr(unknown, VALUES, OFFSETS)
+    with pytest.raises(nbmapops.DuplicateKeyError, match="map 0: key 2000 is repeated"):
+        nbmapops.CastMap()(again, VALUES.astype(np.float32))
+
+
+@pytest.mark.usefixtures("loaded")
+def test_arrays_that_are_not_aligned_compile_nothing() -> None:
+    from nbmapops.kernels import order, rows
+
+    def signatures() -> int:
+        found: list[Any] = [rows.csr_rows, rows.ordered_rows, order.write_ordered]
+        return sum(len(each.signatures) for each in found)
+
+    def shifted(array: Any) -> Any:
+        room = np.zeros(array.nbytes + 1, np.uint8)
+        moved = room[1:].view(array.dtype)
+        moved[:] = array
+        return moved
+
+    before = signatures()
+    values = VALUES.astype(np.float32)
+    expected = OP.csr(KEYS, VALUES, OFFSETS).toarray()
+    for parts in (
+        (shifted(KEYS), VALUES, OFFSETS),
+        (KEYS, shifted(VALUES), OFFSETS),
+        (KEYS, VALUES, shifted(OFFSETS)),
+    ):
+        assert (OP.csr(*parts).toarray() == expected).all()
+    assert (nbmapops.CastMap()(shifted(KEYS), values) == values).all()
+    assert (nbmapops.CastMap()(KEYS, shifted(values)) == values).all()
+    assert signatures() == before
+
+
+@pytest.mark.usefixtures("loaded")
+def test_arrays_of_other_kinds_leave_the_shortcut() -> None:
+    narrow = VALUES.astype(np.float32)
+    first = nbmapops.CastMap(semantics="onnxruntime")
+    again = KEYS.copy()
+    again[-1] = 2000
+    assert len(first(again, narrow)) == 3999
+    text = nbmapops.DictVectorizer(string_vocabulary=["a"])
+    with pytest.raises(TypeError, match="key 0 is int; here a key must be a str"):
+        text.csr(KEYS, VALUES, OFFSETS)
+    as_ints = nbmapops.DictVectorizer(int64_vocabulary=np.arange(5000), dtype="int64")
+    assert as_ints.csr(KEYS, VALUES * 2, OFFSETS).dtype == np.int64
+    cast = nbmapops.CastMap(cast_to="TO_INT64")(KEYS, narrow * 2)
+    assert cast.dtype == np.int64
+    shared = nbmapops.DictVectorizer(int64_vocabulary=np.arange(3999), unknown_columns=1)
+    assert shared.csr(KEYS, VALUES, OFFSETS)[1, 3999] == VALUES[-1]
+    twice = nbmapops.DictVectorizer(
+        int64_vocabulary=[*range(4000), 3999], semantics="onnxruntime", handle_unknown="error"
+    )
+    assert twice.csr(KEYS, VALUES, OFFSETS)[1, 4000] == VALUES[-1]

@@ -1,0 +1,112 @@
+"""Keys and offsets that change between any two looks of a kernel lead to no index out of range.
+
+A race in another thread (test_arrays_that_change_while_kernels_run) meets few of these moments.
+Here every kernel runs as plain Python, where NumPy checks each index and an array may count how
+often it was looked at: from the n-th look on it shows other numbers, for every n.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import sys
+import numpy as np
+import nbmapops.kernels as kernels
+from nbmapops._vocabulary import build_index, range_index
+
+np.seterr(over="ignore")
+LEAST, MOST = -(2**63), 2**63 - 1
+
+class Changing(np.ndarray):
+    looks, change_at, other = 0, 0, 0
+
+    def __getitem__(self, at):
+        found = np.asarray(self)[at]
+        if not np.isscalar(found) and getattr(found, "ndim", 0):
+            return found.view(Changing)
+        Changing.looks += 1
+        return found if Changing.looks <= Changing.change_at else np.int64(Changing.other)
+
+def changing(numbers):
+    return np.array(numbers, np.int64).view(Changing)
+
+def around(size, dtype=np.int64):
+    whole = np.full(size + 200, -9, dtype)
+    return whole, whole[100 : 100 + size]
+
+NARROW = np.random.default_rng(1).permutation(60)[:40]
+ROWS = {
+    "short": np.array([7, 3, 5, 1, 2]),
+    "bitmap": NARROW,
+    "radix": np.random.default_rng(2).permutation(40) * 2**40 - 2**44,
+}
+INDEXES = {"short": range_index(60), "bitmap": build_index(NARROW), "radix": range_index(60)}
+INDEXES["radix"] = build_index(ROWS["radix"])
+
+def calls(keys, offsets, index):
+    n = len(keys)
+    values = np.arange(n)
+    whole, out = around(n)
+    wide, rows = around(2 * 64)
+    ends, indices, kept = np.zeros(3, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    width = 64
+    return {
+        "order_dense": lambda: kernels.order_dense(
+            keys, values, offsets, 0, 2, True, 0, ends, out
+        ),
+        "vectorize_csr": lambda: kernels.vectorize_csr(
+            *index, keys, values, offsets, 0, 2, True, True, 0, ends, indices, out
+        ),
+        "vectorize_dense": lambda: kernels.vectorize_dense(
+            *index, keys, values, offsets, 0, 2, 0, False, True, True, rows.reshape(2, width)
+        ),
+        "sum_rows": lambda: kernels.sum_rows(keys, values, offsets, 2**61 + 1, kept, out, ends),
+        "lookup": lambda: kernels.lookup(*index, keys, kept),
+    }, (whole, wide)
+
+moments = 0
+for name, row in ROWS.items():
+    bounds = [0, 2, len(row)]
+    for which in ("keys", "offsets"):
+        for kernel in ("order_dense", "vectorize_csr", "vectorize_dense", "sum_rows", "lookup"):
+            others = (LEAST, MOST, -1, len(row) + 1, 2**40)
+            Changing.looks, Changing.change_at = 0, sys.maxsize
+            keys = changing(row) if which == "keys" else row
+            offsets = changing(bounds) if which == "offsets" else np.array(bounds)
+            made, _ = calls(keys, offsets, INDEXES[name])
+            made[kernel]()
+            looks = Changing.looks
+            step = 1 if looks <= STEPS else looks // STEPS
+            for change_at in range(0, looks + 1, step):
+                for other in others:
+                    Changing.looks, Changing.change_at, Changing.other = 0, change_at, other
+                    made, wholes = calls(keys, offsets, INDEXES[name])
+                    try:
+                        made[kernel]()
+                    except Exception as error:
+                        print("wrong", name, which, kernel, change_at, other, repr(error))
+                        raise
+                    for whole in wholes:
+                        assert (whole[:100] == -9).all() and (whole[-100:] == -9).all()
+                    moments += 1
+print("right", moments)
+"""
+
+
+@pytest.mark.parametrize("steps", [12, pytest.param(1000, marks=pytest.mark.thorough)])
+def test_arrays_that_change_between_two_looks(steps: int) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", CODE.replace("STEPS", str(steps))],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.startswith("right")
