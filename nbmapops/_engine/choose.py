@@ -141,7 +141,10 @@ def _loading(parts: list[Part], *, cached: bool = False) -> float:
 @cache
 def _is_cached(name: str) -> bool:
     """Tell whether a disk cache seems to hold a kernel: an index file newer than the package."""
-    package = Path(__file__).parents[1]
+    try:
+        package = Path(__file__).parents[1]
+    except NameError:  # frozen
+        return False
     sources = [*package.glob("kernels/*.py"), *package.glob("_reading/*walk.py")]
     newest = max((path.stat().st_mtime for path in sources), default=0.0)
     folder = os.environ.get("NUMBA_CACHE_DIR")
