@@ -128,9 +128,9 @@ class CastMap(Operator):
 
     def __call__(
         self,
-        maps: Any,
-        values: Any = None,
-        offsets: Any = None,
+        maps: object,
+        values: object = None,
+        offsets: object = None,
         /,
         *,
         out: Array | None = None,
@@ -193,7 +193,7 @@ class CastMap(Operator):
         return run.ordered_dense(plan, given, out, threads)
 
     def ragged(
-        self, maps: Any, values: Any = None, offsets: Any = None, /, *, threads: int = 1
+        self, maps: object, values: object = None, offsets: object = None, /, *, threads: int = 1
     ) -> tuple[Array, Array]:
         """Convert a batch of maps of different lengths (DENSE).
 
@@ -230,9 +230,9 @@ class CastMap(Operator):
 
     def csr(
         self,
-        maps: Any,
-        values: Any = None,
-        offsets: Any = None,
+        maps: object,
+        values: object = None,
+        offsets: object = None,
         /,
         *,
         index_dtype: IndexDtype | None = None,

@@ -166,9 +166,9 @@ class DictVectorizer(Operator):
     @classmethod
     def from_maps(
         cls,
-        maps: Any,
-        values: Any = None,
-        offsets: Any = None,
+        maps: object,
+        values: object = None,
+        offsets: object = None,
         /,
         *,
         order: Order = "sorted",
@@ -238,9 +238,9 @@ class DictVectorizer(Operator):
 
     def __call__(
         self,
-        maps: Any,
-        values: Any = None,
-        offsets: Any = None,
+        maps: object,
+        values: object = None,
+        offsets: object = None,
         /,
         *,
         out: Array | None = None,
@@ -309,9 +309,9 @@ class DictVectorizer(Operator):
 
     def csr(
         self,
-        maps: Any,
-        values: Any = None,
-        offsets: Any = None,
+        maps: object,
+        values: object = None,
+        offsets: object = None,
         /,
         *,
         index_dtype: IndexDtype | None = None,
@@ -358,7 +358,9 @@ class DictVectorizer(Operator):
             return matrix
         return self._csr(maps, values, offsets, dtype, threads)
 
-    def unknown(self, maps: Any, values: Any = None, offsets: Any = None, /) -> tuple[Array, Array]:
+    def unknown(
+        self, maps: object, values: object = None, offsets: object = None, /
+    ) -> tuple[Array, Array]:
         """Find the entries whose key is not in the vocabulary.
 
         Parameters
@@ -520,7 +522,7 @@ class DictVectorizer(Operator):
         return words
 
     @property
-    def dtype(self) -> np.dtype[Any] | None:
+    def dtype(self) -> np.dtype[np.generic] | None:
         """The dtype of the result; None: that of the values."""
         return None if self._plan.target is None else self.result_type()
 
@@ -572,7 +574,7 @@ class DictVectorizer(Operator):
             raise ValueError("DictVectorizer: only an int64_vocabulary has an index for kernels")
         return plan.vocabulary.index
 
-    def columns(self, keys: Any) -> Any:
+    def columns(self, keys: object) -> Any:
         """Find the column of each key: the vocabulary as an encoder of ids or words.
 
         Parameters

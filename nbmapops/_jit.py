@@ -19,7 +19,7 @@ import logging
 import time
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from nbmapops._load import forget_half_imported, is_foreign, undisturbed
 
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["inlined", "kernel"]
 
-_Function = TypeVar("_Function", bound="Callable[..., Any]")
+# What Numba passes around has no annotations.
+Untyped: TypeAlias = Any
+_Function = TypeVar("_Function", bound="Callable[..., Untyped]")
 
 STAMPED = ("_constants.py", "_jit.py", "kernels/*.py", "_reading/*walk.py")
 """The files with compiled code, and what such code reads: a change in one compiles all anew."""
@@ -80,7 +82,9 @@ def inlined(function: _Function) -> _Function:
     return cast("_Function", njit(nogil=True, inline="always")(function))
 
 
-def called_compiled(function: Any, runs: Callable[..., Any]) -> Callable[[_Function], _Function]:
+def called_compiled(
+    function: Untyped, runs: Callable[..., Untyped]
+) -> Callable[[_Function], _Function]:
     """Say what is compiled into compiled code that calls a plain function.
 
     `runs` is the kernel under the plain function: its ``overloads`` tell whether it is compiled.
@@ -117,12 +121,12 @@ def source_stamp() -> bytes | None:
     return digest.digest() if found else None  # there are none in a zip archive
 
 
-def _mend(compiled: Any) -> None:
+def _mend(compiled: Untyped) -> None:
     """Treat a damaged or unwritable cache as empty, and stamp it with all files of compiled code.
 
     Numba lets the errors of unpickling a truncated file and of a full disk out of the first call.
     """
-    kept: Any = getattr(compiled, "_cache", None)
+    kept: Untyped = getattr(compiled, "_cache", None)
     if not hasattr(kept, "_cache_file"):
         return
     stamp = source_stamp()
@@ -130,20 +134,20 @@ def _mend(compiled: Any) -> None:
         kept._cache_file._source_stamp = stamp
     load, save = _load_alone(kept), kept.save_overload
 
-    def load_or_compile(signature: Any, context: Any) -> Any:
+    def load_or_compile(signature: Untyped, context: Untyped) -> Untyped:
         loaded = _try(load, signature, context, otherwise=kept.flush)
         # Two processes that save other signatures at once may take the same file for both.
         if loaded is not None and tuple(loaded.signature.args) == tuple(signature):
             return loaded
         return None
 
-    def save_if_possible(signature: Any, data: Any) -> None:
+    def save_if_possible(signature: Untyped, data: Untyped) -> None:
         _try(save, signature, data, otherwise=_warn_once)
 
     kept.load_overload, kept.save_overload = load_or_compile, save_if_possible
 
 
-def _load_alone(kept: Any) -> Callable[..., Any]:
+def _load_alone(kept: Untyped) -> Callable[..., Untyped]:
     """Return what loads a kernel without the registries of the compiler, which take 0.25 s.
 
     They serve whoever compiles, and Numba loads them again before it does. Code that was compiled
@@ -151,9 +155,9 @@ def _load_alone(kept: Any) -> Callable[..., Any]:
     """
     tested = numba.__version__.startswith(tuple(f"{version}." for version in _LOADS_ALONE))
     if not (tested and hasattr(kept, "_load_overload")):
-        return cast("Callable[..., Any]", kept.load_overload)
+        return cast("Callable[..., Untyped]", kept.load_overload)
 
-    def load(signature: Any, context: Any) -> Any:
+    def load(signature: Untyped, context: Untyped) -> Untyped:
         rtsys.initialize(context)
         return kept._load_overload(signature, context)
 
@@ -161,8 +165,10 @@ def _load_alone(kept: Any) -> Callable[..., Any]:
 
 
 def _try(
-    function: Callable[..., Any], *arguments: Any, otherwise: Callable[..., Any] | None = None
-) -> Any:
+    function: Callable[..., Untyped],
+    *arguments: object,
+    otherwise: Callable[..., Untyped] | None = None,
+) -> Untyped:
     """Call a function that reads or writes a cache, whose errors matter to nobody."""
     try:
         return function(*arguments)
@@ -200,20 +206,20 @@ class _Reporter(event.Listener):
         self._began: list[float] = []  # Numba compiles in one thread at a time
 
     @staticmethod
-    def _name(happened: Any) -> str | None:
+    def _name(happened: Untyped) -> str | None:
         function = happened.data["dispatcher"].py_func
         # Functions made by `exec` may have no module.
         package, _, module = (function.__module__ or "").partition(".")
         return f"{module}.{function.__qualname__}" if package == "nbmapops" else None
 
-    def on_start(self, happened: Any) -> None:
+    def on_start(self, happened: Untyped) -> None:
         name = self._name(happened)
         if name is not None:
             if not self._began:
                 _log.info("compiling %s, which no cache holds", name)
             self._began.append(time.perf_counter())
 
-    def on_end(self, happened: Any) -> None:
+    def on_end(self, happened: Untyped) -> None:
         name = self._name(happened)
         if name is not None:
             seconds = time.perf_counter() - self._began.pop()

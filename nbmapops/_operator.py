@@ -28,7 +28,7 @@ class Operator:
     _plans: dict[str, Plan]
 
     def _read(
-        self, maps: Any, values: Any, offsets: Any, part: Part, *, skip_large: bool = True
+        self, maps: object, values: object, offsets: object, part: Part, *, skip_large: bool = True
     ) -> tuple[Plan, Input]:
         """Read what the operator was called with, and choose the plan for its kind of key.
 
@@ -48,12 +48,12 @@ class Operator:
         return plans[entries.keys.kind], Input(entries, given.one, bad)
 
     def _csr(
-        self, maps: Any, values: Any, offsets: Any, index_dtype: type | None, threads: int
+        self, maps: object, values: object, offsets: object, index_dtype: type | None, threads: int
     ) -> csr_array:
         plan, given = self._read(maps, values, offsets, "csr")
         return run.csr(plan, given, index_dtype, threads)
 
-    def _check_sparse(self, index_dtype: Any, threads: int) -> type | None:
+    def _check_sparse(self, index_dtype: object, threads: int) -> type | None:
         check_threads(self._name, threads)
         dtype: type | None = check_sparse(next(iter(self._plans.values())), index_dtype)
         return dtype
@@ -75,7 +75,7 @@ class Operator:
     def _plan(self) -> Plan:
         return next(iter(self._plans.values()))
 
-    def result_type(self, value_type: Dtype | None = None) -> np.dtype[Any]:
+    def result_type(self, value_type: Dtype | None = None) -> np.dtype[np.generic]:
         """Return the dtype of the result for values of a type.
 
         Parameters

@@ -186,7 +186,7 @@ def check_threads(operator: str, threads: object) -> int:
     return int(threads)
 
 
-def check_sparse(plan: Plan, index_dtype: Any) -> Any:
+def check_sparse(plan: Plan, index_dtype: Any) -> type[np.signedinteger] | None:
     """Return the dtype of index arrays, None for the smallest; raise where csr is not possible."""
     if plan.form == "DENSE":
         raise ValueError("CastMap: csr is for SPARSE; rows of DENSE have no missing positions")
@@ -199,14 +199,14 @@ def check_sparse(plan: Plan, index_dtype: Any) -> Any:
     if index_dtype is None:
         return None
     try:
-        dtype = np.dtype(index_dtype)
+        dtype: np.dtype[np.generic] = np.dtype(index_dtype)
     except TypeError:
         dtype = np.dtype(object)
     if dtype not in (np.int32, np.int64):
         raise TypeError(
             f"{plan.operator}: index_dtype must be int32 or int64, not {show(index_dtype)}"
         )
-    return dtype.type
+    return np.int32 if dtype == np.int32 else np.int64
 
 
 def refuse_text(plan: Plan, kind: str) -> None:

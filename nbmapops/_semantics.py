@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from nbmapops._options import Plan
+    from nbmapops._types import Key, Value
     from nbmapops._vocabulary import Vocabulary
 
 
 def one_map(
-    plan: Plan, number: int, keys: Sequence[Any], values: Sequence[Any], value_kind: str | None
-) -> tuple[list[int], list[Any], str]:
+    plan: Plan,
+    number: int,
+    keys: Sequence[object],
+    values: Sequence[object],
+    value_kind: str | None,
+) -> tuple[list[int], list[Value], str]:
     """Run one map.
 
     The steps are in the order that decides which error a bad map gives: type, range, repeated
@@ -58,12 +63,12 @@ def one_map(
 def exact_one_map(
     plan: Plan,
     number: int,
-    keys: Sequence[Any],
-    values: Sequence[Any],
+    keys: Sequence[Key],
+    values: Sequence[Value],
     value_kind: str,
     *,
     converted: bool = False,
-) -> tuple[list[int], list[Any], str]:
+) -> tuple[list[int], list[Value], str]:
     """Run one map whose types are checked already: keys and values are exact, of these kinds.
 
     `converted` says that the values have the kind of the result already.
@@ -73,7 +78,7 @@ def exact_one_map(
         _check_range(where, keys, plan)
     columns = _columns(plan, keys)
     same = keys if plan.form == "DENSE" else columns
-    results: Sequence[Any] = values
+    results: Sequence[Value] = values
     entries: Sequence[int] = range(len(keys))
     if len(set(same)) < len(same) or -1 in columns:
         entries = _distinct(where, keys, columns, plan)
@@ -98,8 +103,8 @@ def exact_one_map(
 def rerun(
     plan: Plan,
     number: int,
-    keys: Sequence[Any],
-    values: Sequence[Any],
+    keys: Sequence[object],
+    values: Sequence[object],
     value_kind: str | None,
     error: Exception | None = None,
 ) -> NoReturn:
@@ -115,19 +120,20 @@ def rerun(
 def _hashed(
     where: str,
     plan: Plan,
-    keys: Sequence[Any],
+    keys: Sequence[Key],
     columns: Sequence[int],
-    values: Sequence[Any],
+    values: Sequence[Value],
     kind: str,
-) -> tuple[list[int], list[Any], str]:
+) -> tuple[list[int], list[Value], str]:
     """Give unknown keys their columns; values that meet there are added up."""
     known = plan.width - plan.unknown_columns
-    sums: dict[int, Any] = {}
+    sums: dict[int, Value] = {}
+    exact: Any = DTYPES[kind].type
     for key, column, value in zip(keys, columns, values, strict=True):
         place = column if column >= 0 else known + unknown_column(key, plan.unknown_columns)
         if place in sums:
             with np.errstate(all="ignore"):
-                both = DTYPES[kind].type(sums[place]) + DTYPES[kind].type(value)
+                both = exact(sums[place]) + exact(value)
             if kind == "int64" and int(both) != int(sums[place]) + int(value):
                 raise OverflowError(
                     f"{where}: key {show(key)}: the sum of the values in the column {place} of "
@@ -140,8 +146,8 @@ def _hashed(
 
 
 def _repeated(
-    vocabulary: Vocabulary, columns: Sequence[int], values: Sequence[Any], kind: str
-) -> tuple[list[int], list[Any], str]:
+    vocabulary: Vocabulary, columns: Sequence[int], values: Sequence[Value], kind: str
+) -> tuple[list[int], list[Value], str]:
     """Give the value of a repeated word to all columns of that word."""
     assert vocabulary.copies is not None
     later, first = (part.tolist() for part in vocabulary.copies)
@@ -154,11 +160,11 @@ def _repeated(
 
 def _converted(
     where: str,
-    keys: Sequence[Any],
-    values: Sequence[Any],
+    keys: Sequence[Key],
+    values: Sequence[Value],
     entries: Sequence[int],
     conversion: tuple[str, str, str],
-) -> list[Any]:
+) -> list[Value]:
     results = []
     for entry in entries:
         try:
@@ -170,7 +176,7 @@ def _converted(
     return results
 
 
-def _check_range(where: str, keys: Sequence[int], plan: Plan) -> None:
+def _check_range(where: str, keys: Sequence[Any], plan: Plan) -> None:
     for key in keys:
         if key < 0:
             raise ValueError(
@@ -193,9 +199,9 @@ def _columns(plan: Plan, keys: Sequence[Any]) -> list[int]:
     return list(range(len(keys)))
 
 
-def _distinct(where: str, keys: Sequence[Any], columns: Sequence[int], plan: Plan) -> list[int]:
+def _distinct(where: str, keys: Sequence[Key], columns: Sequence[int], plan: Plan) -> list[int]:
     """Return the entries that count: without skipped ones, each column once."""
-    seen: set[Any] = set()
+    seen: set[object] = set()
     entries = []
     for entry, key in enumerate(keys):
         column = columns[entry]
@@ -203,7 +209,7 @@ def _distinct(where: str, keys: Sequence[Any], columns: Sequence[int], plan: Pla
             continue
         # Two words of an Arrow dictionary may be one column, so columns are compared, where a
         # key has one.
-        same: Any = column if column >= 0 and plan.form != "DENSE" else ("key", key)
+        same: object = column if column >= 0 and plan.form != "DENSE" else ("key", key)
         if same in seen:
             if plan.policy.first_wins:
                 continue

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from fractions import Fraction
 
+    from nbmapops._constants import Array
+
 Semantics = Literal["strict", "onnxruntime"]
 HandleUnknown = Literal["error", "ignore"]
 Order = Literal["sorted", "first_seen"]
@@ -28,10 +30,16 @@ MapForm = Literal["DENSE", "SPARSE"]
 NullMap = Literal["error", "empty"]
 Dtype: TypeAlias = (
     Literal["float", "double", "int64", "string", "float32", "float64"]
-    | np.dtype[Any]
+    | np.dtype[np.generic]
     | type[np.generic | float | str]
 )
-IndexDtype: TypeAlias = Literal["int32", "int64"] | np.dtype[Any] | type[np.signedinteger[Any]]
+IndexDtype: TypeAlias = Literal["int32", "int64"] | np.dtype[np.generic] | type[np.signedinteger]
+
+Map: TypeAlias = dict[Any, Any]
+"""A dict whose keys and values are looked at before they are used."""
+Key: TypeAlias = int | str
+Value: TypeAlias = int | float | str
+"""Of Python's own types, or np.float32, which is to keep its bits."""
 
 _Word_co = TypeVar("_Word_co", covariant=True)
 
@@ -53,10 +61,10 @@ class Column(Protocol):
     """An array of NumPy or Arrow, a column of pandas or polars."""
 
     def __len__(self) -> int: ...
-    def __array__(self) -> np.ndarray[Any, Any]: ...
+    def __array__(self) -> Array: ...
 
 
-IntWords: TypeAlias = Words[int | np.integer[Any]] | Column
+IntWords: TypeAlias = Words[int | np.integer] | Column
 TextWords: TypeAlias = Words[str] | Column
 
 

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbmapops._constants import INT64_MAX, INT64_MIN, Array
+from nbmapops._types import Value
 
 Positions: TypeAlias = NDArray[np.int64]
-One: TypeAlias = Callable[[Any], Any]
+One: TypeAlias = Callable[[Any], Value]
 Many: TypeAlias = Callable[[Array], tuple[Array, Positions]]
 
 _FLOAT32_MIN, _FLOAT32_MAX = 2.0**-126, 2.0**128 - 2.0**104  # the smallest normal, the largest
@@ -37,7 +38,7 @@ class _Rule(NamedTuple):
     many: Many
 
 
-def cast_one(value: Any, source: str, target: str, rules: str) -> Any:
+def cast_one(value: Value, source: str, target: str, rules: str) -> Any:
     """Convert one value.
 
     Parameters
@@ -134,7 +135,7 @@ def _c_float_to_int64(number: float) -> int:
     return int(number) if -(2.0**63) <= number < 2.0**63 else INT64_MIN
 
 
-def _same(value: Any) -> Any:
+def _same(value: Value) -> Value:
     return value
 
 
@@ -201,7 +202,7 @@ def _ints_to_texts(numbers: Array) -> tuple[Array, Positions]:
     return _objects(list(map(str, numbers.tolist()))), _NONE
 
 
-def _shortest(number: np.floating[Any]) -> str:
+def _shortest(number: np.floating) -> str:
     """Plain decimal: the shortest text that reads back, its exact digits up to six places."""
     return np.format_float_positional(number, unique=True, min_digits=6, trim="k")
 

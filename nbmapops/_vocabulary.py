@@ -23,6 +23,8 @@ from nbmapops.errors import show
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from nbmapops._constants import Array
+
 __all__ = [
     "Index",
     "Vocabulary",
@@ -53,7 +55,7 @@ class Index(NamedTuple):
 _FEW_WORDS = 1 << 10
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+def _frozen(array: Array) -> Array:
     array.flags.writeable = False
     return array
 
@@ -155,7 +157,7 @@ def _hash_index(words: NDArray[np.int64], columns: NDArray[np.int64] | None, wid
     return _index([HASH, width, 0, n_slots, bits, multiplier], pilots, slots)
 
 
-def _listed(words: object, kind: Kind, name: str) -> Sequence[object] | NDArray[Any]:
+def _listed(words: object, kind: Kind, name: str) -> Sequence[object] | Array:
     """Return `words` as a list, a tuple or an array; a TypeError where order would be guessed."""
     if isinstance(words, (list, tuple)):
         return words
@@ -196,7 +198,7 @@ def _exact_str(word: object) -> str | None:
     return str.__str__(word) if isinstance(word, str) else None
 
 
-def _int64_words(words: Sequence[object] | NDArray[Any], name: str) -> NDArray[np.int64]:
+def _int64_words(words: Sequence[object] | Array, name: str) -> NDArray[np.int64]:
     if isinstance(words, np.ndarray):
         if words.dtype.kind != "u" or words.itemsize < 8:
             return np.array(words, np.int64)
@@ -225,7 +227,7 @@ def _int64_words(words: Sequence[object] | NDArray[Any], name: str) -> NDArray[n
     return exact
 
 
-def _string_words(words: Sequence[object] | NDArray[Any], name: str) -> tuple[str, ...]:
+def _string_words(words: Sequence[object] | Array, name: str) -> tuple[str, ...]:
     if set(map(type, words)) <= {str}:
         return tuple(cast("Sequence[str]", words))
     exact = []
@@ -491,8 +493,11 @@ class Vocabulary:
             )
         return made
 
-    def _listed(self) -> Sequence[Any]:
-        return cast("Sequence[Any]", self.words if self.kind == "string" else self.words.tolist())
+    def _listed(self) -> Sequence[int] | Sequence[str]:
+        words: Sequence[int] | Sequence[str] = (
+            self.words if self.kind == "string" else self.words.tolist()
+        )
+        return words
 
     @property
     def columns(self) -> dict[Any, int]:
@@ -616,5 +621,5 @@ class Vocabulary:
             )
         return made
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Vocabulary.from_state, (self.state(),)

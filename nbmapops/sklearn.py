@@ -88,7 +88,7 @@ class DictVectorizer(_Original):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        dtype: Any = np.float64,
+        dtype: type = np.float64,
         separator: str = "=",
         sparse: bool = True,
         sort: bool = True,
@@ -98,7 +98,7 @@ class DictVectorizer(_Original):  # type: ignore[misc]
         self.handle_unknown = handle_unknown
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: object, y: object = None) -> Self:  # noqa: ARG002
         """Learn the features.
 
         Parameters
@@ -124,7 +124,7 @@ class DictVectorizer(_Original):  # type: ignore[misc]
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+    def partial_fit(self, X: object, y: object = None) -> Self:  # noqa: ARG002
         """Learn the features of more maps; features that are known keep their columns.
 
         Parameters
@@ -155,7 +155,7 @@ class DictVectorizer(_Original):  # type: ignore[misc]
         self._set_features(words)
         return self
 
-    def _reader(self, words: Any, *, learn: bool, keep: bool = True) -> RecordReader:
+    def _reader(self, words: dict[object, int], *, learn: bool, keep: bool = True) -> RecordReader:
         return RecordReader(
             words,
             dtype=self.dtype,
@@ -169,9 +169,9 @@ class DictVectorizer(_Original):  # type: ignore[misc]
         self.feature_names_ = list(names)
         self.vocabulary_ = {name: column for column, name in enumerate(self.feature_names_)}
 
-    def _transform(self, X: Any, fitting: bool) -> Any:
+    def _transform(self, X: object, fitting: bool) -> Any:
         """Do the work of `transform` and `fit_transform`, whose frame is scikit-learn's."""
-        words: dict[Any, int] = {} if fitting else self.vocabulary_
+        words: dict[object, int] = {} if fitting else self.vocabulary_
         reader = self._reader(words, learn=fitting)
         reader.read(X)
         if reader.rows == 0:

@@ -12,7 +12,7 @@ import tempfile
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from nbmapops._cli.options import Options
     from nbmapops._cli.source import Chunk, Maps
     from nbmapops._cli.words import Words
+    from nbmapops._constants import Array
 
-Array: TypeAlias = np.ndarray[Any, Any]
 
 _INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 
@@ -45,7 +45,7 @@ class Report(NamedTuple):
     entries: int
     unknown: int
     words: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
 
 
 def convert(options: Options) -> Report:
@@ -218,7 +218,7 @@ class _Conversion:
 class _Types:
     """The types of all values so far."""
 
-    dtypes: set[np.dtype[Any]] = field(default_factory=set)
+    dtypes: set[np.dtype[np.generic]] = field(default_factory=set)
     inexact: InputError | None = None  # the first int64 that no float64 equals
 
     def see(self, values: Array) -> int | None:
@@ -235,12 +235,12 @@ class _Types:
         if self.inexact is not None and _FLOAT64 in self.dtypes:
             raise self.inexact
 
-    def result(self) -> np.dtype[Any]:
+    def result(self) -> np.dtype[np.generic]:
         """Return the type that holds all values."""
         return self.dtypes.copy().pop() if len(self.dtypes) == 1 else _FLOAT64
 
 
-def numbers(values: list[Any] | Array) -> Array:
+def numbers(values: list[float] | Array) -> Array:
     """Return the numbers as int64 or float64; an error if these do not hold them."""
     if isinstance(values, np.ndarray):
         return values

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from nbmapops._cli.source import KeyType, Reading, Source
+    from nbmapops._types import Map
 
 Json: TypeAlias = Any  # what a JSON text may stand for
 Mapping: TypeAlias = dict[str, Json]
@@ -98,7 +99,7 @@ class JsonLines:
     def _chunk(self, lines: _Lines) -> Chunk:
         maps = lines.maps
 
-        def one(number: int) -> list[dict[Any, Json]]:
+        def one(number: int) -> list[Map]:
             return [{self.word(key): value for key, value in maps[number].items()}]
 
         return Chunk(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nbmapops._cli.source import KeyType, Reading, Source
 
 _CHUNK_ROWS = 1 << 13
+_Arrow: TypeAlias = Any  # of pyarrow, which has no annotations
 
 
 class Parquet:
@@ -45,11 +46,11 @@ class Parquet:
         if self.key_type == "int64" and reading.one_hot:
             raise InputError(f"{source.name}: --one-hot needs text keys")
 
-    def word(self, key: Any) -> Any:
+    def word(self, key: str | int) -> str | int:
         """Return the key."""
         return key
 
-    def key(self, word: Any) -> Any:
+    def key(self, word: str | int) -> str | int:
         """Return the word."""
         return word
 
@@ -70,12 +71,12 @@ class Parquet:
                 first += len(rows)
                 advance(len(rows))
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self) -> Iterator[_Arrow]:
         # pyarrow cannot read maps with dictionaries for keys across row groups
         for group in range(self._file.num_row_groups):
             yield from self._file.iter_batches(_CHUNK_ROWS, [group], self._columns)
 
-    def _chunk(self, rows: Any, first: int) -> Chunk:
+    def _chunk(self, rows: _Arrow, first: int) -> Chunk:
         maps = rows.column(self._columns[0])
         maps.validate(full=True)
         batch = self._batch(maps, first)
@@ -89,7 +90,7 @@ class Parquet:
             one=lambda number: batch[number : number + 1],
         )
 
-    def _batch(self, maps: Any, first: int) -> MapBatch:
+    def _batch(self, maps: _Arrow, first: int) -> MapBatch:
         skip = self._reading.skip_nulls
         if maps.null_count and not skip:
             number = maps.is_null().index(True).as_py()
@@ -112,8 +113,8 @@ class Parquet:
         names = np.array([f"{key}={text}" for key, text in pairs], object)
         return MapBatch.from_arrays(names, np.ones(len(names), np.int64), batch.offsets)
 
-    def _ids(self, rows: Any, first: int) -> list[Any]:
-        ids: list[Any] = rows.column(self._columns[1]).to_pylist()
+    def _ids(self, rows: _Arrow, first: int) -> list[str | int]:
+        ids: list[str | int] = rows.column(self._columns[1]).to_pylist()
         for number, name in enumerate(ids):
             if type(name) is not str and type(name) is not int:
                 raise InputError(
@@ -122,7 +123,7 @@ class Parquet:
         return ids
 
     @contextmanager
-    def _readable(self) -> Iterator[Any]:
+    def _readable(self) -> Iterator[_Arrow]:
         """Name the file in what pyarrow says about damaged ones."""
         try:
             import pyarrow.parquet

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from nbmapops import MapBatch
+    from nbmapops._types import Map
 
 KeyType: TypeAlias = Literal["string", "int64"]
 
@@ -55,10 +56,10 @@ class Chunk(NamedTuple):
 
     lengths: npt.NDArray[np.int64]
     keys: Iterable[str] | Iterable[int]  # of all entries
-    values: list[Any] | npt.NDArray[Any]
+    values: list[float] | npt.NDArray[np.generic]
     ids: list[str | int] | None
     may_repeat: bool  # whether a map can hold a key twice
-    one: Callable[[int], list[dict[Any, Any]] | MapBatch]  # a map alone, as the library takes it
+    one: Callable[[int], list[Map] | MapBatch]  # a map alone, as the library takes it
 
 
 class Maps(Protocol):

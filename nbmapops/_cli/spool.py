@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from contextlib import ExitStack
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-Array: TypeAlias = np.ndarray[Any, Any]
+    from nbmapops._constants import Array
+
 
 _BLOCK = 1 << 20  # numbers written at a time
 _PIECE = 1 << 15  # rows or entries
@@ -26,7 +27,7 @@ _LENGTH, _CODE = np.dtype(np.int64), np.dtype(np.int32)
 class _Piece(NamedTuple):
     rows: int
     entries: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
 
 
 class Spool:
@@ -68,7 +69,7 @@ class Spool:
         self._data.write(data.data)
 
     def write_npz(
-        self, stream: IO[bytes], columns: npt.NDArray[np.int32], dtype: np.dtype[Any]
+        self, stream: IO[bytes], columns: npt.NDArray[np.int32], dtype: np.dtype[np.generic]
     ) -> None:
         """Write what ``scipy.sparse.load_npz`` reads; numbers as they are, not compressed.
 
@@ -77,7 +78,7 @@ class Spool:
         self._sort(columns)
         rows, entries = self.rows, sum(piece.entries for piece in self._pieces)
         index = np.dtype(np.int32 if entries <= _INT32_MAX else np.int64)
-        members: list[tuple[str, tuple[int, ...], np.dtype[Any], Iterable[Array]]] = [
+        members: list[tuple[str, tuple[int, ...], np.dtype[np.generic], Iterable[Array]]] = [
             ("format", (), np.dtype("S3"), [np.array(b"csr")]),
             ("_is_array", (), np.dtype(bool), [np.array(True)]),
             ("shape", (2,), np.dtype(np.int64), [np.array([rows, len(columns)])]),
@@ -91,7 +92,7 @@ class Spool:
                     _write_array(member, shape, kind, blocks)
 
     def write_npy(
-        self, stream: IO[bytes], columns: npt.NDArray[np.int32], dtype: np.dtype[Any]
+        self, stream: IO[bytes], columns: npt.NDArray[np.int32], dtype: np.dtype[np.generic]
     ) -> None:
         """Write the dense matrix."""
         _write_array(stream, (self.rows, len(columns)), dtype, self._dense(columns))
@@ -152,14 +153,14 @@ class Spool:
         return _read(self._data, ((piece.entries, piece.dtype) for piece in self._pieces))
 
 
-def _read(file: IO[bytes], pieces: Iterable[tuple[int, np.dtype[Any]]]) -> Iterator[Array]:
+def _read(file: IO[bytes], pieces: Iterable[tuple[int, np.dtype[np.generic]]]) -> Iterator[Array]:
     file.seek(0)
     for count, dtype in pieces:
         yield np.frombuffer(file.read(count * dtype.itemsize), dtype)
 
 
 def _write_array(
-    stream: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], blocks: Iterable[Array]
+    stream: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[np.generic], blocks: Iterable[Array]
 ) -> None:
     """Write a ``.npy`` file block by block."""
     header = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -11,13 +11,14 @@ from nbmapops import DictVectorizer
 from nbmapops._cli.source import InputError, short
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     import numpy.typing as npt
 
     from nbmapops import MapBatch
     from nbmapops._cli.source import Maps
+    from nbmapops._types import Map
 
 
 class Words(Protocol):
@@ -27,30 +28,30 @@ class Words(Protocol):
     to be decoded, so that compiled code would gain nothing here, and nobody waits for it.
     """
 
-    def __getitem__(self, key: Any, /) -> int: ...
+    def __getitem__(self, key: str | int, /) -> int: ...
 
-    def check(self, maps: Sequence[Mapping[Any, Any]] | MapBatch) -> None:
+    def check(self, maps: Sequence[Map] | MapBatch) -> None:
         """Raise the library's error for maps that it does not take."""
 
     def in_order(self) -> tuple[list[str] | list[int], npt.NDArray[np.int32]]:
         """Return the words in column order, and the column of each code."""
 
 
-class LearnedWords(dict[Any, int]):
+class LearnedWords(dict[str | int, int]):
     """Each key gets the next code when it is first seen; the columns are sorted."""
 
     def __init__(self, maps: Maps) -> None:
         super().__init__()
         self._word = maps.word
 
-    def __missing__(self, key: Any) -> int:
+    def __missing__(self, key: str | int) -> int:
         word = self._word(key)
         if type(word) is int and not -(2**63) <= word < 2**63:
             raise OverflowError
         self[key] = code = len(self)
         return code
 
-    def check(self, maps: Sequence[Mapping[Any, Any]] | MapBatch) -> None:
+    def check(self, maps: Sequence[Map] | MapBatch) -> None:
         DictVectorizer.from_maps(maps)(maps)
 
     def in_order(self) -> tuple[list[str] | list[int], npt.NDArray[np.int32]]:
@@ -61,7 +62,7 @@ class LearnedWords(dict[Any, int]):
         return [words[code] for code in order], columns
 
 
-class GivenWords(dict[Any, int]):
+class GivenWords(dict[str | int, int]):
     """The columns of a vocabulary."""
 
     def __init__(self, operator: DictVectorizer, maps: Maps, *, skips: bool) -> None:
@@ -75,13 +76,13 @@ class GivenWords(dict[Any, int]):
             words = []
         super().__init__(zip(map(maps.key, words), range(len(words)), strict=True))
 
-    def __missing__(self, key: Any) -> int:
+    def __missing__(self, key: str | int) -> int:
         self._word(key)
         if not self._skips:
             raise LookupError
         return -1
 
-    def check(self, maps: Sequence[Mapping[Any, Any]] | MapBatch) -> None:
+    def check(self, maps: Sequence[Map] | MapBatch) -> None:
         self._operator(maps)
 
     def in_order(self) -> tuple[list[str] | list[int], npt.NDArray[np.int32]]:

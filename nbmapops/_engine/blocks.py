@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from functools import lru_cache
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from nbmapops._constants import Array
     from nbmapops._options import Plan
     from nbmapops._reading.entries import Entries
+
+    # Does a block of rows; returns a status and where the block ends.
+    Work = Callable[[int, int], tuple[int, int]]
 
 OK = -1
 """The status of a kernel that found nothing wrong."""
@@ -101,7 +104,7 @@ class Parts(NamedTuple):
 
 def index_dtype_for(
     nnz: int, columns: int, wanted: type | None = None, operator: str = "csr"
-) -> Any:
+) -> type[np.signedinteger]:
     """Return the dtype of index arrays: int32 where entries and columns fit, else int64."""
     fits = max(nnz, columns) <= 2**31 - 1
     if wanted is np.int32 and not fits:
@@ -169,9 +172,7 @@ class BadRow(Exception):
         self.error = error
 
 
-def run_blocks(
-    work: Callable[[int, int], tuple[int, int]], blocks: list[tuple[int, int]], threads: int
-) -> list[int]:
+def run_blocks(work: Work, blocks: list[tuple[int, int]], threads: int) -> list[int]:
     """Run the blocks; return where each of them ended, or raise `BadRow` for the first bad map.
 
     The calling thread works, too. Blocks are taken in order, so that all before the first bad one

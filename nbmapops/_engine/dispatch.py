@@ -7,7 +7,7 @@ entry numbers, and NumPy gathers the objects.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -43,7 +43,7 @@ def by_position(keys: KeyColumn, vocabulary: Vocabulary | None, width: int) -> t
     return keys.to_array(), range_index(width)
 
 
-CARRIED: dict[str, type[np.signedinteger[Any]]] = {
+CARRIED: dict[str, type[np.signedinteger]] = {
     "float32": np.int32,
     "float64": np.int64,
     "int64": np.int64,

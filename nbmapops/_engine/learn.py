@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nbmapops._constants import Array
 
 
-def learn(maps: Any, values: Any, offsets: Any) -> tuple[str, Array | list[str]]:
+def learn(maps: object, values: object, offsets: object) -> tuple[str, Array | list[str]]:
     """Return the kind of the keys, and the distinct keys in the order they are first seen."""
     given = read_input("DictVectorizer", maps, values, offsets, None, ("distinct",))
     if isinstance(given.source, MapReader):
@@ -53,7 +53,7 @@ def _learn_blocks(reader: MapReader) -> tuple[str, Array | list[str]]:
 
 
 def learn_pruned(
-    maps: Any, values: Any, offsets: Any, order: str, min_maps: int, max_words: int | None
+    maps: object, values: object, offsets: object, order: str, min_maps: int, max_words: int | None
 ) -> tuple[str, Array | list[str]]:
     """Return the kind of the keys, and those of enough maps in the order asked for."""
     given = read_input("DictVectorizer", maps, values, offsets, None, ("distinct",))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nbmapops._options import Plan
     from nbmapops._reading.entries import Entries
     from nbmapops._reading.mappings import MapReader
+    from nbmapops._types import Value
 
 
 def _result_kind(plan: Plan, entries: Entries) -> str:
@@ -32,7 +33,7 @@ def _result_kind(plan: Plan, entries: Entries) -> str:
     return plan.result_kind(entries.value_kind)
 
 
-def _maps(plan: Plan, entries: Entries) -> Iterator[tuple[list[int], list[Any]]]:
+def _maps(plan: Plan, entries: Entries) -> Iterator[tuple[list[int], list[Value]]]:
     """Yield columns and values of each map; raise the error of the first bad one."""
     keys, ends = entries.keys.to_array().tolist(), entries.offsets.tolist()
     values, given, refused = _converted(plan, entries)
@@ -51,7 +52,7 @@ def _maps(plan: Plan, entries: Entries) -> Iterator[tuple[list[int], list[Any]]]
         yield columns, results
 
 
-def _converted(plan: Plan, entries: Entries) -> tuple[list[Any], list[Any], set[int]]:
+def _converted(plan: Plan, entries: Entries) -> tuple[list[Value], list[Value], set[int]]:
     """Return values in the kind of the result, as given, and the maps that may hold bad ones.
 
     A batch is converted at once: 0.2 us a text, where one by one takes 5 (asv: castmap.ReadTexts).
@@ -79,7 +80,7 @@ def dense(plan: Plan, entries: Entries, out: Array | None = None, *, one: bool =
     return rows
 
 
-def place(row: Array, columns: list[int], values: list[Any], kind: str) -> None:
+def place(row: Array, columns: list[int], values: list[Value], kind: str) -> None:
     """Write one map into its row."""
     # A memoryview takes 35 ns a cell, an array 70; but it would quiet a signalling NaN of float32.
     cells: Any = memoryview(row) if kind in ("float64", "int64") else row  # type: ignore[arg-type]
@@ -90,7 +91,7 @@ def place(row: Array, columns: list[int], values: list[Any], kind: str) -> None:
 def ordered(plan: Plan, entries: Entries, out: Array | None = None) -> tuple[Array, Array]:
     """Return the values of each map by ascending key, and their offsets: DENSE."""
     kind = _result_kind(plan, entries)
-    values: list[Any] = []
+    values: list[Value] = []
     offsets = [0]
     for _, results in _maps(plan, entries):
         values += results
@@ -106,7 +107,7 @@ def ordered(plan: Plan, entries: Entries, out: Array | None = None) -> tuple[Arr
 def csr(plan: Plan, entries: Entries, index_dtype: type | None = None) -> Parts:
     """Return the rows of a batch as CSR: VOCABULARY and SPARSE."""
     kind = _result_kind(plan, entries)
-    data: list[Any] = []
+    data: list[Value] = []
     indices: list[int] = []
     indptr = [0]
     for columns, values in _maps(plan, entries):
@@ -140,10 +141,10 @@ def one(plan: Plan, reader: MapReader, out: Array | None) -> Array | None:
     if choose.compiled(len(mapping), 1, kind, "order" if plan.form == "DENSE" else "dense"):
         return None
     where = reader.where(0)
-    keys, values = items_of(where, mapping)
-    _, value_kind = kinds_of_map(where, keys, values, plan.key_kind, None)
+    items = items_of(where, mapping)
+    _, value_kind = kinds_of_map(where, *items, plan.key_kind, None)
     # A map that cannot be read is told before a type or a fill_value that does not fit.
-    keys, values = exact_map(where, keys, values, value_kind, skip_large=plan.skip_large)
+    keys, values = exact_map(where, *items, value_kind, skip_large=plan.skip_large)
     given = value_kind or "float64"
     plan.cell(given)
     if plan.form == "DENSE":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from nbmapops._constants import Array
+    from nbmapops._engine.blocks import Work
     from nbmapops._options import Plan
     from nbmapops._vocabulary import Index
 
@@ -189,7 +190,7 @@ def _block_of(ready: Prepared, start: int, stop: int) -> Prepared:
     )
 
 
-def _run(ready: Prepared, work: Any, blocks: list[tuple[int, int]], threads: int) -> list[int]:
+def _run(ready: Prepared, work: Work, blocks: list[tuple[int, int]], threads: int) -> list[int]:
     """Run the blocks; raise `BadRow` for the first map that a kernel or the preparation refused."""
     try:
         ends = run_blocks(work, blocks, threads)

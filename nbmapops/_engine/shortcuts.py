@@ -24,13 +24,17 @@ from nbmapops._reading.mappings import compiled_walk, expected_entries
 from nbmapops._vocabulary import range_index
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from scipy.sparse import csr_array
 
     from nbmapops._constants import Array
     from nbmapops._options import Plan
+    from nbmapops._types import Key, Map, Value
     from nbmapops._vocabulary import Index
+
+    Dicts = list[Map] | tuple[Map, ...]
+    Filler = Callable[[Map, Array], bool]
 
 _DTYPES: dict[type, type[np.generic]] = {
     float: np.float64,
@@ -61,7 +65,7 @@ class FewDicts:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._fill: Callable[[dict[Any, Any], Array], bool] | None = None
+        self._fill: Filler | None = None
 
     @staticmethod
     def of(plan: Plan) -> FewDicts | None:
@@ -69,7 +73,7 @@ class FewDicts:
         small = plan.key_kind == "string" or plan.width <= _SMALL_VOCABULARY
         return FewDicts(plan) if plan.is_plain and small else None
 
-    def row(self, mapping: dict[Any, Any], out: object) -> Array | None:
+    def row(self, mapping: Map, out: object) -> Array | None:
         """Return the row of one dict."""
         if len(mapping) > limits.few_entries or not limits.shortcuts:
             return None
@@ -82,7 +86,7 @@ class FewDicts:
             return None if mixed is None else mixed[0]
         return row if out is None else out  # type: ignore[return-value]
 
-    def rows(self, maps: list[Any] | tuple[Any, ...], out: object) -> Array | None:
+    def rows(self, maps: Any, out: object) -> Array | None:
         """Return the rows of a list of dicts."""
         dtype = self._dtype(maps, "dense")
         if dtype is None:
@@ -95,7 +99,7 @@ class FewDicts:
                 return rows if out is None else out  # type: ignore[return-value]
         return self._plain_rows(maps, out)
 
-    def _plain_rows(self, maps: list[Any] | tuple[Any, ...], out: object) -> Array | None:
+    def _plain_rows(self, maps: Dicts, out: object) -> Array | None:
         if len(maps) > limits.listed_maps:
             flat = self._flat(maps)
             if flat is None:
@@ -114,7 +118,7 @@ class FewDicts:
             return None
         return rows if out is None else out  # type: ignore[return-value]
 
-    def csr(self, maps: list[Any] | tuple[Any, ...], index_dtype: type | None) -> csr_array | None:
+    def csr(self, maps: Any, index_dtype: type | None) -> csr_array | None:
         """Return the rows of a list of dicts as a sparse matrix."""
         plan, dtype = self._plan, self._dtype(maps, "csr")
         if dtype is None or plan.vocabulary is None:
@@ -133,14 +137,14 @@ class FewDicts:
 
     def _parts(
         self,
-        maps: list[Any],
+        maps: Dicts,
         dtype: type[np.generic],
-        columns: dict[Any, int],
+        columns: Mapping[Key, int],
         index_dtype: type | None,
     ) -> Parts | None:
         skips = self._skips(dtype)
         indices: list[int] = []
-        data: list[Any] = []
+        data: list[Value] = []
         indptr = [0]
         for mapping in maps:
             if not self._are_plain(mapping, dtype):
@@ -162,7 +166,7 @@ class FewDicts:
         return Parts(np.array(data, dtype), np.array(indices, own), np.array(indptr, own))
 
     def _walked_csr(
-        self, maps: list[Any] | tuple[Any, ...], dtype: type[np.generic], index_dtype: type | None
+        self, maps: Dicts, dtype: type[np.generic], index_dtype: type | None
     ) -> csr_array | None:
         """Do what `csr` does in two calls of loaded kernels: 12 us for three maps, not 18."""
         walk, plan = compiled_walk(), self._plan
@@ -180,7 +184,7 @@ class FewDicts:
             return None
         return _csr(plan, words, keys, values, offsets, index_dtype)
 
-    def _flat(self, maps: list[Any] | tuple[Any, ...]) -> tuple[Array, Array, Array] | None:
+    def _flat(self, maps: Dicts) -> tuple[Array, Array, Array] | None:
         """Return columns, values and the row of each entry of many plain dicts, read at once.
 
         0.15 us an entry, whatever the length of the maps; one by one a map takes 3 us beside
@@ -208,7 +212,7 @@ class FewDicts:
             columns, values, rows = columns[known], values[known], rows[known]
         return columns, values, rows
 
-    def _flat_parts(self, maps: list[Any], index_dtype: type | None) -> Parts | None:
+    def _flat_parts(self, maps: Dicts, index_dtype: type | None) -> Parts | None:
         flat, plan = self._flat(maps), self._plan
         if flat is None:
             return None
@@ -222,9 +226,7 @@ class FewDicts:
         np.cumsum(np.bincount(rows, minlength=len(maps)), out=indptr[1:])
         return Parts(values, columns.astype(own), indptr)
 
-    def _dtype(
-        self, maps: list[Any] | tuple[Any, ...], part: choose.Part
-    ) -> type[np.generic] | None:
+    def _dtype(self, maps: Dicts, part: choose.Part) -> type[np.generic] | None:
         """Return the dtype that the first entry asks for; None where the list is no shortcut's.
 
         Many dicts are written here, too, as long as the compiled way is not loaded: an entry
@@ -253,7 +255,7 @@ class FewDicts:
         """Whether unknown keys are left out unseen: an int beyond int64 would be an error."""
         return self._plan.policy.skip_unknown and dtype is not np.int64
 
-    def _are_plain(self, mapping: dict[Any, Any], dtype: type[np.generic]) -> bool:
+    def _are_plain(self, mapping: Map, dtype: type[np.generic]) -> bool:
         types = set(map(type, mapping.values()))
         if not types:
             return True
@@ -261,7 +263,7 @@ class FewDicts:
             return False
         return set(map(type, mapping)) == {_KEY_TYPES[self._plan.key_kind]}
 
-    def _filler(self, entries: int) -> Callable[[dict[Any, Any], Array], bool] | None:
+    def _filler(self, entries: int) -> Filler | None:
         """Return the compiled writer, once it pays; its plain rival takes a third of an engine."""
         if self._fill is not None or "numba" not in sys.modules:
             return self._fill
@@ -278,8 +280,8 @@ class FewDicts:
 
     def _fill_all(
         self,
-        fill: Callable[[dict[Any, Any], Array], bool],
-        maps: list[Any] | tuple[Any, ...],
+        fill: Filler,
+        maps: Dicts,
         rows: Array,
     ) -> bool:
         try:
@@ -290,7 +292,7 @@ class FewDicts:
             _refused(error)
             return False
 
-    def _common(self, maps: list[Any] | tuple[Any, ...]) -> type[np.generic] | None:
+    def _common(self, maps: Dicts) -> type[np.generic] | None:
         """Return the dtype of plain values; of ints and floats, as JSON has them, float64."""
         values: set[type] = set()
         keys: set[type] = set()
@@ -313,7 +315,7 @@ class FewDicts:
             return None
         return np.float64 if exact else None
 
-    def _write_all(self, maps: list[Any] | tuple[Any, ...], rows: Array) -> bool:
+    def _write_all(self, maps: Dicts, rows: Array) -> bool:
         """Write plain dicts into rows of zeros; whether that was all.
 
         8 dicts take 8 us, one after the other 14 (asv: dicts.FewMaps).
@@ -340,7 +342,7 @@ class FewDicts:
             return False
         return True
 
-    def _write(self, mapping: dict[Any, Any], row: Array) -> bool:
+    def _write(self, mapping: Map, row: Array) -> bool:
         """Write a dict into a row of zeros; whether all of it was plain."""
         vocabulary = self._plan.vocabulary
         assert vocabulary is not None
@@ -372,7 +374,7 @@ def _refused(error: Exception) -> None:
         raise error
 
 
-def _first_type(maps: Sequence[Any]) -> type:
+def _first_type(maps: Sequence[Map]) -> type:
     """Return the type of the first value; of None where there is none, or dicts change."""
     try:
         return type(next((value for mapping in maps for value in mapping.values()), None))
@@ -497,7 +499,7 @@ def _csr(
     return csr_array_of(Parts(data, indices, indptr), plan.width)
 
 
-SHORTCUTS: dict[str, Callable[..., Any]] = {
+SHORTCUTS: dict[str, Callable[..., object]] = {
     "one dict": FewDicts.row,
     "few dicts, dense": FewDicts.rows,
     "few dicts, csr": FewDicts.csr,

@@ -24,17 +24,18 @@ from nbmapops._reading.scalars import DTYPES, BadMap, exact_map, kinds_of_map
 
 if TYPE_CHECKING:
     from nbmapops._reading.arrowtext import Text
+    from nbmapops._types import Value
 
 
-def value_array(values: Sequence[Any], kind: str) -> Array:
+def value_array(values: Sequence[object], kind: str) -> Array:
     """Return exact Python scalars of one kind as an array."""
     return np.array(values, DTYPES[kind])
 
 
 def read_arrays(
-    keys: Any,
-    values: Any,
-    offsets: Any,
+    keys: object,
+    values: object,
+    offsets: object,
     operator: str,
     expected: str | None = None,
     *,
@@ -80,7 +81,7 @@ def _key_column(keys: Any) -> KeyColumn:
     return Int64Keys(keys) if isinstance(keys, np.ndarray) else keys
 
 
-def column(data: Any, what: str, operator: str) -> Any:
+def column(data: object, what: str, operator: str) -> Any:
     """Return data as a 1-D array, a list of scalars, or an Arrow array as it is."""
     name = f"{operator}: {what}"
     if isinstance(data, TextKeys):  # of a long table, read already
@@ -94,7 +95,7 @@ def column(data: Any, what: str, operator: str) -> Any:
     return list(data)
 
 
-def text_column(data: Any, name: str) -> Text | None:
+def text_column(data: object, name: str) -> Text | None:
     """Return keys that are Arrow text as they are, None for any other column."""
     text = None if isinstance(data, np.ndarray) else arrow_text(data, name)
     if text is None or not len(text):  # no keys are of no kind
@@ -104,7 +105,7 @@ def text_column(data: Any, name: str) -> Text | None:
     return arrowtext.text_of(text, name)
 
 
-def _flat_column(data: Any, name: str) -> Any:
+def _flat_column(data: object, name: str) -> Any:
     column = plain_column(data, name)
     if isinstance(column, np.ndarray) and column.ndim != 1:
         raise ValueError(f"{name} must be 1-D; the array given is {column.ndim}-D")
@@ -155,7 +156,7 @@ def _typed_list(data: list[Any], what: str, operator: str) -> Any:
     return None
 
 
-def _canonical(data: Array, dtype: Any) -> Array:
+def _canonical(data: Array, dtype: type[np.generic]) -> Array:
     array = np.ascontiguousarray(data, dtype)
     # Numba would compile all kernels anew for an array that is not aligned.
     return readonly(array if array.flags.aligned else array.copy())
@@ -189,7 +190,7 @@ def _by_scalars(
             bad = BadMap(number, error)
             break
     exact_keys: list[Any] = []
-    exact_values: list[Any] = []
+    exact_values: list[Value] = []
     ends = [0]
     # Only now is it known whether floats among the values make float64 of the ints.
     for number, entries in enumerate(maps[: bad.number if bad else None]):
@@ -220,7 +221,7 @@ def _scalars(data: Any) -> list[Any]:
     return list(data) if data.dtype == np.float32 else cast("list[Any]", data.tolist())
 
 
-def _offsets(offsets: Any, entries: int, operator: str) -> Array:
+def _offsets(offsets: object, entries: int, operator: str) -> Array:
     """Return a validated copy of offsets."""
     if offsets is None:
         return int_array([0, entries])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
@@ -25,10 +25,14 @@ from nbmapops._reading.tables import read_lists, read_rows
 from nbmapops.errors import DuplicateKeyError, show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nbmapops._constants import Array
-    from nbmapops._types import Dtype, NullMap
+    from nbmapops._types import Dtype, Map, NullMap
+
+
+# What a pickle holds: keys, or codes and words; values, offsets, null maps.
+_State: TypeAlias = "tuple[Array | tuple[Array, Any], Array, Array, Array | None]"
 
 
 class MapBatch:
@@ -84,7 +88,7 @@ class MapBatch:
 
     # -------------------------------------------------------------------------- making
     @classmethod
-    def from_arrays(cls, keys: Any, values: Any = None, offsets: Any = None) -> MapBatch:
+    def from_arrays(cls, keys: object, values: object = None, offsets: object = None) -> MapBatch:
         """Make a batch of arrays or sequences.
 
         Parameters
@@ -124,7 +128,7 @@ class MapBatch:
 
     @classmethod
     def from_rows(
-        cls, rows: Any, keys: Any, values: Any = None, *, n_maps: int | None = None
+        cls, rows: object, keys: object, values: object = None, *, n_maps: int | None = None
     ) -> MapBatch:
         """Make a batch of a long table, as SQL and data frames have it.
 
@@ -165,7 +169,7 @@ class MapBatch:
         return cls._of(entries)
 
     @classmethod
-    def from_lists(cls, keys: Any, values: Any = None) -> MapBatch:
+    def from_lists(cls, keys: object, values: object = None) -> MapBatch:
         """Make a batch of two columns of lists: the keys and the values of each map.
 
         Parameters
@@ -204,12 +208,12 @@ class MapBatch:
     @classmethod
     def from_dicts(
         cls,
-        maps: Iterable[Any],
+        maps: Iterable[object],
         *,
         key_type: Dtype | None = None,
         value_type: Dtype | None = None,
         null_map: NullMap = "error",
-        null_value: Any = "error",
+        null_value: object = "error",
     ) -> MapBatch:
         """Make a batch of mappings, or of lists of (key, value) pairs.
 
@@ -275,7 +279,7 @@ class MapBatch:
 
     @classmethod
     def from_arrow(
-        cls, column: Any, *, null_map: NullMap = "error", null_value: Any = "error"
+        cls, column: object, *, null_map: NullMap = "error", null_value: object = "error"
     ) -> MapBatch:
         """Make a batch of an Arrow map column (extra ``[arrow]``).
 
@@ -344,15 +348,15 @@ class MapBatch:
     def __len__(self) -> int:
         return len(self._entries.offsets) - 1
 
-    def __iter__(self) -> Iterator[dict[Any, Any]]:
+    def __iter__(self) -> Iterator[Map]:
         for number in range(len(self)):
             yield self[number]
 
     @overload
-    def __getitem__(self, which: int) -> dict[Any, Any]: ...
+    def __getitem__(self, which: int) -> Map: ...
     @overload
     def __getitem__(self, which: slice) -> MapBatch: ...
-    def __getitem__(self, which: int | slice) -> dict[Any, Any] | MapBatch:
+    def __getitem__(self, which: int | slice) -> Map | MapBatch:
         if isinstance(which, slice):
             start, stop, step = which.indices(len(self))
             if step != 1:
@@ -367,7 +371,7 @@ class MapBatch:
         number = range(len(self))[which]
         return _dict(number, *self._entries.map(number))
 
-    def to_dicts(self) -> list[dict[Any, Any]]:
+    def to_dicts(self) -> list[Map]:
         """Return the maps as dicts.
 
         Returns
@@ -466,14 +470,14 @@ class MapBatch:
         summed = sum_duplicates(self._entries)
         return self if summed is None else MapBatch._of(summed, self._null_maps)
 
-    def __getstate__(self) -> tuple[Any, Array, Array, Array | None]:
+    def __getstate__(self) -> _State:
         keys, values, offsets = self._entries
         if isinstance(keys, Int64Keys):
             return keys.array, values, offsets, self._null_maps
         codes, words = keys.encode()
         return (np.asarray(codes), tuple(words)), values, offsets, self._null_maps
 
-    def __setstate__(self, state: tuple[Any, Array, Array, Array | None]) -> None:
+    def __setstate__(self, state: _State) -> None:
         keys, values, offsets, self._null_maps = state
         column = TextKeys(*keys) if isinstance(keys, tuple) else Int64Keys(keys)
         self._entries = Entries(column, readonly(values), readonly(offsets))
@@ -489,7 +493,7 @@ class MapBatch:
         return as_table(self._entries, self._null_maps, repr(self)[1:-1])
 
 
-def _dict(number: int, keys: list[Any], values: list[Any]) -> dict[Any, Any]:
+def _dict(number: int, keys: Sequence[object], values: Sequence[object]) -> Map:
     result = dict(zip(keys, values, strict=True))
     if len(result) < len(keys):
         key = next(key for entry, key in enumerate(keys) if key in keys[:entry])

@@ -13,7 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from nbmapops._constants import Array
+
 
 _WIDE = ("Int128", "UInt128")  # of polars; NumPy has no such integers
 
@@ -29,7 +30,7 @@ def _is_mark(kind: type) -> bool:
     return kind is type(None) or kind is np.ma.core.MaskedConstant
 
 
-def refuse_missing(elements: Sequence[object] | NDArray[Any], name: str) -> None:
+def refuse_missing(elements: Sequence[object] | Array, name: str) -> None:
     """Raise where an element stands for a missing value; `name` is the front of the message."""
     if any(map(_is_mark, set(map(type, elements)))):
         raise _missing_error(name, [is_missing(element) for element in elements])
@@ -51,7 +52,7 @@ def is_column(data: object) -> bool:
 _EXPORTS = ("array", "arrow_c_stream", "arrow_c_array")
 
 
-def plain_column(data: object, name: str) -> NDArray[Any] | list[Any]:
+def plain_column(data: object, name: str) -> Array | list[Any]:
     """Return a column as a NumPy array, or as a list where an array would change its elements.
 
     Parameters
@@ -85,7 +86,7 @@ def plain_column(data: object, name: str) -> NDArray[Any] | list[Any]:
     return _of_library(data, name)
 
 
-def _of_library(data: Any, name: str) -> NDArray[Any] | list[Any]:
+def _of_library(data: Any, name: str) -> Array | list[Any]:
     dtype = getattr(data, "dtype", None)
     nulls = getattr(data, "null_count", 0)  # pyarrow, cudf: a number; polars: a method
     if nulls() if callable(nulls) else nulls:

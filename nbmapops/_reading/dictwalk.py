@@ -32,7 +32,7 @@ import sys
 import sysconfig
 from collections import Counter, defaultdict
 from functools import cache, partial, reduce
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from llvmlite import binding, ir  # type: ignore[import-untyped]
@@ -41,12 +41,15 @@ from numba.core import cgutils
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, register_jitable
 
-from nbmapops._jit import kernel
+from nbmapops._jit import Untyped, kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from nbmapops._constants import Array
+    from nbmapops._types import Map
 
     Ints = NDArray[np.int64]
     Bytes = NDArray[np.uint8]
@@ -101,9 +104,9 @@ _WORD = types.intp
 _C_NAMES: list[str] = []
 
 
-def _c_function(name: str, result: Any, *arguments: Any) -> Callable[..., int]:
+def _c_function(name: str, result: Untyped, *arguments: Untyped) -> Callable[..., int]:
     _C_NAMES.append(name)
-    function: Any = types.ExternalFunction(name, result(*arguments))
+    function: Untyped = types.ExternalFunction(name, result(*arguments))
     return function  # type: ignore[no-any-return]
 
 
@@ -125,15 +128,17 @@ _clear_error = _c_function("PyErr_Clear", types.void)
 # ---- what no Python code says: intrinsics cost next to nothing to compile ----
 
 
-def _intrinsic(function: Callable[..., Any]) -> Any:
+def _intrinsic(function: Callable[..., Untyped]) -> Untyped:
     return intrinsic(function)
 
 
-def _stack(words: int, zeros: bool) -> Any:
+def _stack(words: int, zeros: bool) -> Untyped:
     """Intrinsic that gives the address of so many words on the stack."""
 
-    def room(_typing: Any) -> Any:
-        def build(_context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+    def room(_typing: Untyped) -> Untyped:
+        def build(
+            _context: Untyped, builder: Untyped, _signature: Untyped, _arguments: Untyped
+        ) -> Untyped:
             kind = ir.ArrayType(ir.IntType(64), words)
             if zeros:
                 start = ir.Constant(kind, None)
@@ -154,14 +159,16 @@ _cells = _stack(9, zeros=True)
 _notes = _stack(2 * _GROUP * _NOTE // 8, zeros=False)  # two groups of notes
 
 
-def _reader(result: Any, kind: Any, offset: int = 0) -> Any:
+def _reader(result: Untyped, kind: Untyped, offset: int = 0) -> Untyped:
     """Intrinsic that reads what stands at an address, or so far behind it.
 
     A narrow integer is widened without its sign.
     """
 
-    def read(_typing: Any, _address: Any) -> Any:
-        def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    def read(_typing: Untyped, _address: Untyped) -> Untyped:
+        def build(
+            _context: Untyped, builder: Untyped, _signature: Untyped, arguments: Untyped
+        ) -> Untyped:
             found = _load(builder, arguments[0], offset, kind)
             narrow = isinstance(kind, ir.IntType) and kind.width < result.bitwidth
             return builder.zext(found, ir.IntType(result.bitwidth)) if narrow else found
@@ -171,7 +178,7 @@ def _reader(result: Any, kind: Any, offset: int = 0) -> Any:
     return _intrinsic(read)
 
 
-def _load(builder: Any, address: Any, offset: int, kind: Any = None) -> Any:
+def _load(builder: Untyped, address: Untyped, offset: int, kind: Untyped = None) -> Untyped:
     kind = kind or address.type
     place = builder.add(address, address.type(offset))
     return builder.load(builder.inttoptr(place, kind.as_pointer()))
@@ -184,11 +191,13 @@ _single_at: Callable[[int], float] = _reader(types.float32, ir.FloatType())
 _type_of: Callable[[int], int] = _reader(types.intp, ir.IntType(64), _TYPE_AT)
 
 
-def _writer(argument: Any) -> Any:
+def _writer(argument: Untyped) -> Untyped:
     """Intrinsic that writes a number to an address."""
 
-    def write(_typing: Any, _address: Any, _number: Any) -> Any:
-        def build(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    def write(_typing: Untyped, _address: Untyped, _number: Untyped) -> Untyped:
+        def build(
+            context: Untyped, builder: Untyped, _signature: Untyped, arguments: Untyped
+        ) -> Untyped:
             address, number = arguments
             builder.store(number, builder.inttoptr(address, number.type.as_pointer()))
             return context.get_dummy_value()
@@ -203,11 +212,13 @@ _set_double = _writer(types.float64)
 _set_digit = _writer(types.uint32)
 
 
-def _type_test(*numbers: int) -> Any:
+def _type_test(*numbers: int) -> Untyped:
     """Intrinsic that tells whether an object has exactly one of these `_TYPES`."""
 
-    def test(_typing: Any, _item: Any, _known: Any) -> Any:
-        def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    def test(_typing: Untyped, _item: Untyped, _known: Untyped) -> Untyped:
+        def build(
+            _context: Untyped, builder: Untyped, _signature: Untyped, arguments: Untyped
+        ) -> Untyped:
             item, known = arguments
             kind = _load(builder, item, _TYPE_AT)
             each = [_load(builder, known, 8 * number) for number in numbers]
@@ -230,10 +241,12 @@ _is_single = _type_test(_FLOAT32)
 
 
 @_intrinsic
-def _is(_typing: Any, _kind: Any, _known: Any, _number: Any) -> Any:
+def _is(_typing: Untyped, _kind: Untyped, _known: Untyped, _number: Untyped) -> Untyped:
     """Whether a type is that of `_TYPES` with this number."""
 
-    def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    def build(
+        _context: Untyped, builder: Untyped, _signature: Untyped, arguments: Untyped
+    ) -> Untyped:
         kind, known, number = arguments
         place = builder.add(known, builder.mul(number, number.type(8)))
         return builder.icmp_unsigned("==", kind, _load(builder, place, 0))
@@ -242,10 +255,12 @@ def _is(_typing: Any, _kind: Any, _known: Any, _number: Any) -> Any:
 
 
 @_intrinsic
-def _overflowed(_typing: Any, _cells: Any) -> Any:
+def _overflowed(_typing: Untyped, _cells: Untyped) -> Untyped:
     """Whether the int that was read last was too large: see `_int_at`."""
 
-    def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    def build(
+        _context: Untyped, builder: Untyped, _signature: Untyped, arguments: Untyped
+    ) -> Untyped:
         cell = _load(builder, arguments[0], _OVERFLOW)
         return builder.icmp_unsigned("!=", cell, cell.type(0))
 
@@ -253,10 +268,12 @@ def _overflowed(_typing: Any, _cells: Any) -> Any:
 
 
 @_intrinsic
-def _prefetch(_typing: Any, _address: Any) -> Any:
+def _prefetch(_typing: Untyped, _address: Untyped) -> Untyped:
     """Ask for the cache line of an address; no address whatever can fault."""
 
-    def build(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    def build(
+        context: Untyped, builder: Untyped, _signature: Untyped, arguments: Untyped
+    ) -> Untyped:
         pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
         function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
@@ -268,10 +285,12 @@ def _prefetch(_typing: Any, _address: Any) -> Any:
 
 
 @_intrinsic
-def _address_of(_typing: Any, array: Any) -> Any:
+def _address_of(_typing: Untyped, array: Untyped) -> Untyped:
     """Address of the first number of an array."""
 
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def build(
+        context: Untyped, builder: Untyped, signature: Untyped, arguments: Untyped
+    ) -> Untyped:
         struct = context.make_array(signature.args[0])(context, builder, arguments[0])
         return builder.ptrtoint(struct.data, ir.IntType(64))
 
@@ -279,11 +298,13 @@ def _address_of(_typing: Any, array: Any) -> Any:
 
 
 @_intrinsic
-def _kind_of(_typing: Any, array: Any) -> Any:
+def _kind_of(_typing: Untyped, array: Untyped) -> Untyped:
     """Which kind of number an array holds."""
     kind = {types.float64: _DOUBLES, types.int64: _INTS, types.float32: _SINGLES}[array.dtype]
 
-    def build(_context: Any, _builder: Any, _signature: Any, _arguments: Any) -> Any:
+    def build(
+        _context: Untyped, _builder: Untyped, _signature: Untyped, _arguments: Untyped
+    ) -> Untyped:
         return ir.IntType(64)(kind)
 
     return types.intp(array), build
@@ -343,7 +364,7 @@ def _store_at(item: int, cells: int, known: int, kind: int, to: int) -> bool:
 
 
 @_helper
-def _store(item: int, cells: int, known: int, values: Any, j: int) -> bool:
+def _store(item: int, cells: int, known: int, values: Array, j: int) -> bool:
     """Store the value at address `item` as ``values[j]``; False if it is not taken."""
     to = _address_of(values) + values.itemsize * j
     return _store_at(item, cells, known, _kind_of(values), to)
@@ -578,13 +599,13 @@ def _memo_bits(maps: int, words: int, room: int) -> int:
 
 
 def walk(
-    maps: list[Any] | tuple[Any, ...],
+    maps: Sequence[object],
     first: int,
     key_kind: str,
     words: dict[str, int] | None,
     learn: bool,
     keys: Ints,
-    values: NDArray[Any],
+    values: Array,
     offsets: Ints,
 ) -> tuple[int, int]:
     """Read ``maps[first]``, ``maps[first + 1]``, ... into arrays, as far as that goes.
@@ -630,8 +651,8 @@ def walk(
 
 
 def _read(
-    maps: Any, first: int, key_kind: str, words: Any, learn: bool, keys: Ints, values: NDArray[Any],
-    offsets: Ints,
+    maps: Sequence[object], first: int, key_kind: str, words: object, learn: bool,
+    keys: Ints, values: Array, offsets: Ints,
 ) -> tuple[int, int]:  # fmt: skip
     """Do what `walk` does, tested or not."""
     if type(maps) not in (list, tuple):
@@ -652,7 +673,7 @@ def _read(
 
 
 @_helper
-def _is_left_out(key: int, value: int, cells: int, known: int, row: Any) -> bool:
+def _is_left_out(key: int, value: int, cells: int, known: int, row: Array) -> bool:
     """Whether an entry whose key is not a word can be left out of a row.
 
     Its value still counts when the type of the row is chosen, so it must be one that is taken.
@@ -670,7 +691,7 @@ def _is_left_out(key: int, value: int, cells: int, known: int, row: Any) -> bool
 
 
 @partial(kernel, nogil=False)  # the GIL is held
-def _fill(mapping: int, known: int, row: Any) -> bool:
+def _fill(mapping: int, known: int, row: Array) -> bool:
     """Write a dict into a row; see `row_filler`."""
     # Behind the types stand the words, whether they are text, and whether to skip unknown keys.
     words = _word_at(known + 8 * _TYPE_COUNT)
@@ -696,8 +717,8 @@ def _fill(mapping: int, known: int, row: Any) -> bool:
 
 
 def row_filler(
-    words: dict[Any, int], key_kind: str, skip_unknown: bool
-) -> Callable[[dict[Any, Any], NDArray[Any]], bool]:
+    words: Mapping[int, int] | Mapping[str, int], key_kind: str, skip_unknown: bool
+) -> Callable[[Map, Array], bool]:
     """Return what writes the values of one dict to their columns.
 
     It takes an exact dict and a row of float64, int64 or float32, and returns whether it has taken
@@ -721,7 +742,7 @@ def row_filler(
     # Kept alive as long as the function that has their addresses.
     owners = (context, words)
 
-    def fill(mapping: dict[Any, Any], row: NDArray[Any], _owners: Any = owners) -> bool:
+    def fill(mapping: Map, row: Array, _owners: object = owners) -> bool:
         return _fill(id(mapping), address, row)
 
     return fill if holds else lambda *_: False
@@ -765,7 +786,7 @@ def _layout_holds() -> bool:
         return False
     single = np.float32(3.5)
     dicts = [dict.fromkeys(range(n)) for n in (0, 3, 100)]
-    objects: tuple[Any, ...] = (
+    objects: tuple[object, ...] = (
         1.5,
         np.float64(2.5),
         single,
@@ -790,7 +811,7 @@ def _layout_holds() -> bool:
     )
 
 
-def _peek(kind: Any, item: Any, offset: int) -> Any:
+def _peek(kind: Untyped, item: Untyped, offset: int) -> Untyped:
     return kind.from_address(id(item) + offset).value
 
 
@@ -810,7 +831,7 @@ def _ints_hold() -> bool:
     ints = [0, 1, -1, 2**30 - 1, -(2**30), 2**60 - 1, 1 - 2**60, 2**60, 2**63 - 1, -(2**63)]
     keys, values, offsets = np.zeros(10, np.int64), np.zeros(10), np.zeros(4, np.int64)
 
-    def read(*maps: dict[Any, Any]) -> tuple[int, int]:
+    def read(*maps: Map) -> tuple[int, int]:
         return _read(maps, 0, "int64", None, False, keys, values, offsets)
 
     holds = read(dict.fromkeys(ints[:8], 2**53), {ints[8]: 1.5, ints[9]: np.float32(0.1)}) == (

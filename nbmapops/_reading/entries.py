@@ -6,7 +6,7 @@ A column of keys is int64, codes of words, or Arrow text: one small protocol.
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nbmapops._constants import Array
+    from nbmapops._types import Key, Value
     from nbmapops._vocabulary import Vocabulary
 
 KeyKind = Literal["int64", "string"]
@@ -195,7 +196,7 @@ class Entries(NamedTuple):
         """Return the map of each entry, int64 of shape (n,)."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
-    def map(self, number: int) -> tuple[list[Any], list[Any]]:
+    def map(self, number: int) -> tuple[list[Key], list[Value]]:
         """Return keys and values of one map as Python scalars (np.float32 for float32 values)."""
         start, stop = int(self.offsets[number]), int(self.offsets[number + 1])
         values = self.values[start:stop]

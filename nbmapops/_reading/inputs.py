@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -36,9 +36,9 @@ class Input(NamedTuple):
 
 def read_input(
     operator: str,
-    maps: Any,
-    values: Any,
-    offsets: Any,
+    maps: object,
+    values: object,
+    offsets: object,
     key_kind: str | None,
     parts: tuple[Part, ...] = (),
     *,
@@ -81,7 +81,7 @@ def read_input(
     if isinstance(maps, MapBatch):
         return Input(maps._entries, one=False)
 
-    def reader(listed: Iterable[Any], *, one: bool) -> Input:
+    def reader(listed: Iterable[object], *, one: bool) -> Input:
         return Input(MapReader(listed, operator, key_kind, parts, skip_large=skip_large), one)
 
     if type(maps) is dict:
@@ -99,7 +99,7 @@ def read_input(
     return reader(maps_of(maps, operator), one=False)
 
 
-def _may_be_column(maps: Any) -> bool:
+def _may_be_column(maps: object) -> bool:
     """Tell whether this may be an Arrow column, without pyarrow."""
     dtype = getattr(maps, "dtype", None)
     if hasattr(maps, "__arrow_c_array__") or hasattr(maps, "__arrow_c_stream__"):

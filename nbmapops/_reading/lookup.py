@@ -55,7 +55,7 @@ def columns_of(keys: object, vocabulary: Vocabulary, operator: str) -> Any:
     return found.reshape(shape) if shape else found[0]
 
 
-def _flat(keys: Any, operator: str) -> tuple[Any, tuple[int, ...]]:
+def _flat(keys: object, operator: str) -> tuple[Any, tuple[int, ...]]:
     """Return keys as a column, and their shape."""
     if isinstance(keys, np.generic) or not (
         hasattr(keys, "__iter__") and not isinstance(keys, str)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from nbmapops._constants import Array
     from nbmapops._engine.choose import Part
+    from nbmapops._types import Map, Value
 
 DICTS = (dict, Counter, defaultdict)
 """The types of dict that the walk reads."""
@@ -53,11 +54,11 @@ class Block(NamedTuple):
     """Some maps of a batch; valid until the next block is read."""
 
     first: int  # number of the first map within the batch
-    maps: Sequence[Any]  # the source maps ...
+    maps: Sequence[object]  # the source maps ...
     start: int  # ... and where this block begins among them
     entries: Entries
 
-    def map(self, number: int, where: str) -> tuple[list[Any], list[Any]]:
+    def map(self, number: int, where: str) -> tuple[Sequence[object], Sequence[object]]:
         """Return the keys and values of map `number` of this block, as they were read.
 
         Of words that are not known only their dict knows the letters: it is read again.
@@ -90,7 +91,7 @@ class MapReader:
 
     def __init__(
         self,
-        maps: Iterable[Any],
+        maps: Iterable[object],
         operator: str,
         key_kind: str | None = None,
         parts: Sequence[Part] = (),
@@ -115,9 +116,9 @@ class MapReader:
         # that a batch of nothing else is read in large blocks.
         self._run = 1
         # What was read of the next map already, or its error: another mapping may not say it twice.
-        self._begun: tuple[int, list[Any], list[Any]] | BadMap | None = None
+        self._begun: tuple[int, Sequence[object], Sequence[object]] | BadMap | None = None
         # The first int that float64 cannot hold, while all values are ints: (map, key, value).
-        self._inexact: tuple[int, Any, int] | None = None
+        self._inexact: tuple[int, object, int] | None = None
         self._buffers: tuple[Array, Array, Array] | None = None
 
     def look_up(self, words: dict[str, int], listed: Sequence[str]) -> None:
@@ -286,7 +287,7 @@ class MapReader:
     def _plain(self, most: int) -> Block:
         """Read maps by the scalar rules until the kind of value changes or the block is full."""
         keys: list[Any] = []
-        values: list[Any] = []
+        values: list[Value] = []
         offsets = [0]
         for mapping in islice(self.maps, self.done, self.done + most):
             number = self.number + len(offsets) - 1
@@ -321,7 +322,7 @@ class MapReader:
         )
         return Block(self.number, self.maps, self.done, entries)
 
-    def _items(self, number: int, mapping: Any) -> tuple[list[Any], list[Any]]:
+    def _items(self, number: int, mapping: object) -> tuple[Sequence[object], Sequence[object]]:
         """Return the keys and values of the next map, which are read once."""
         begun, self._begun = self._begun, None
         if isinstance(begun, BadMap):
@@ -345,7 +346,7 @@ def _numbers_of(keys: KeyColumn) -> Array:
 
 
 # ------------------------------------------------------------------------------- iterators
-def held(iterator: Iterator[Any]) -> list[Any]:
+def held(iterator: Iterator[Any]) -> list[object]:
     """Take the next maps of an iterator, each as it is now.
 
     Whoever gives out the same dict again and again, filled anew, must not change what was read. A
@@ -375,7 +376,7 @@ def _references_of_a_dict_held_here() -> int:
     raise AssertionError
 
 
-def _snapshot(mapping: Any) -> Any:
+def _snapshot(mapping: object) -> object:
     """Return the pairs of a mapping; anything else is left to the rules of one map."""
     if type(mapping).__name__ == "MapScalar":  # of pyarrow, which never changes
         return mapping
@@ -384,29 +385,29 @@ def _snapshot(mapping: Any) -> Any:
     return list(mapping) if type(mapping) is list else mapping
 
 
-class _Pairs(Mapping[Any, Any]):
+class _Pairs(Mapping[object, object]):
     """The pairs of another mapping as they were."""
 
     __slots__ = ("_name", "_pairs")
 
-    def __init__(self, mapping: Mapping[Any, Any]) -> None:
+    def __init__(self, mapping: Mapping[object, object]) -> None:
         self._pairs = list(mapping.items())
 
     def items(self) -> Any:
         """Return the pairs."""
         return self._pairs
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> object:
         return next(value for other, value in self._pairs if other == key)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return (key for key, _ in self._pairs)
 
     def __len__(self) -> int:
         return len(self._pairs)
 
 
-def first_entry(mapping: dict[Any, Any]) -> tuple[Any, Any] | None:
+def first_entry(mapping: Map) -> tuple[object, object] | None:
     """Return the first entry of a dict, which another thread may change, or empty, meanwhile."""
     try:
         return next(iter(mapping.items()), None)
@@ -454,7 +455,7 @@ def refuse_frames(maps: object, operator: str) -> None:
         )
 
 
-def maps_of(maps: Any, operator: str) -> Iterable[Any]:
+def maps_of(maps: object, operator: str) -> Iterable[object]:
     """Return an iterable of mappings, after the checks that need no look at an element."""
     refuse_frames(maps, operator)
     if isinstance(maps, np.ndarray):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from nbmapops._reading.recordwalk import Walk
+    from nbmapops._types import Map
 
 __all__ = ["RecordReader", "Rows"]
 
@@ -35,7 +36,7 @@ _WORDS = {str, int, bool}  # whose comparing runs no user code
 class _Conversion(NamedTuple):
     """How values become those of the result: as the dtype, called for each of them, does."""
 
-    wide: Any  # what the walk reads: float64 or int64
+    wide: type[np.generic]  # what the walk reads: float64 or int64
     none: float | None = None  # what the dtype makes of None; None: an error
     rounds: bool = True  # whether ints that float64 does not hold are rounded to it at once
     low: int = INT64_MIN
@@ -43,7 +44,7 @@ class _Conversion(NamedTuple):
 
 
 _ONLY_NAMES = _Conversion(np.float64, 0.0)
-_CONVERSIONS: dict[Any, _Conversion] = {
+_CONVERSIONS: dict[type, _Conversion] = {
     float: _Conversion(np.float64),
     complex: _Conversion(np.float64),
     np.complex128: _Conversion(np.float64),
@@ -92,10 +93,10 @@ class RecordReader:
 
     def __init__(
         self,
-        words: Any,
+        words: dict[object, int],
         *,
         dtype: Any,
-        separator: Any,
+        separator: str,
         learn: bool,
         refuse_unknown: bool = False,
         keep: bool = True,
@@ -116,11 +117,11 @@ class RecordReader:
         self._size = 0
         result = np.dtype(dtype) if keep and self._conversion else np.dtype(np.float64)
         self._indices, self._data = np.empty(0, np.int32), np.empty(0, result)
-        self._odd: list[Any] = []  # values of a dtype that only scikit-learn's array maker knows
+        self._odd: list[object] = []  # values of a dtype that only scikit-learn's array maker knows
         self._offsets = np.zeros(1, np.int64)
 
     # -------------------------------------------------------------------------------- reading
-    def read(self, maps: Any) -> None:
+    def read(self, maps: object) -> None:
         """Read a map, or all maps of an iterable, each before the next one is asked for."""
         if isinstance(maps, Mapping):
             maps = [maps]
@@ -139,7 +140,7 @@ class RecordReader:
                 self._read_odd(rest)
                 done += len(rest)
 
-    def _choose(self, block: Sequence[Any]) -> None:
+    def _choose(self, block: Sequence[object]) -> None:
         """Have the walk read what follows if that takes less time, loading included."""
         words, entries = self.words, expected_entries(block)
         # Names are looked at in every call: somebody may have put others there meanwhile.
@@ -156,14 +157,14 @@ class RecordReader:
             _, *conversion = self._conversion
             self._walk = self._module.Walk(words, self.separator, unknown, *conversion)
 
-    def _read_odd(self, maps: Sequence[Any]) -> None:
+    def _read_odd(self, maps: Sequence[object]) -> None:
         """Read maps that the walk has not taken; it takes the entries of other mappings."""
         if self._walk is not None and any(type(each) not in DICTS for each in maps):
             maps = [_with_own_lists(each) for each in maps]
             maps = maps[self._walked(maps, 0) :]
         self._read_plain(maps)
 
-    def _walked(self, block: Sequence[Any], first: int) -> int:
+    def _walked(self, block: Sequence[object], first: int) -> int:
         """Read maps as far as the walk goes; how many."""
         done, need = first, 0
         while self._walk is not None and self._module is not None and done < len(block):
@@ -177,10 +178,10 @@ class RecordReader:
             need = 0 if read else 2 * len(columns)
         return done - first
 
-    def _read_plain(self, maps: Sequence[Any]) -> None:
+    def _read_plain(self, maps: Sequence[object]) -> None:
         """Read maps in plain Python."""
         columns: list[int] = []
-        values: list[Any] = []
+        values: list[object] = []
         ends = np.zeros(len(maps) + 1, np.int64)
         for number, mapping in enumerate(maps, 1):
             self._read_map(self.rows + number - 1, mapping, columns, values)
@@ -194,7 +195,9 @@ class RecordReader:
         else:
             self._add(indices, np.array(values, self._data.dtype), ends)
 
-    def _read_map(self, row: int, mapping: Any, columns: list[int], values: list[Any]) -> None:
+    def _read_map(
+        self, row: int, mapping: object, columns: list[int], values: list[object]
+    ) -> None:
         words = self.words
         for name, value in self._entries(row, mapping):
             if name in words:
@@ -208,7 +211,7 @@ class RecordReader:
             columns.append(column)
             values.append(self.dtype(value) if self.keep else 0)
 
-    def _entries(self, row: int, mapping: Any) -> Iterator[tuple[Any, Any]]:
+    def _entries(self, row: int, mapping: object) -> Iterator[tuple[object, object]]:
         """Yield the names and values of one map."""
         separator = self.separator
         for key, value in _items(row, mapping):
@@ -225,7 +228,7 @@ class RecordReader:
                         raise _noted(row, _item_error(text))
                     yield "%s%s%s" % (key, separator, text), 1  # noqa: UP031
 
-    def _value_error(self, key: Any, value: Any) -> TypeError:
+    def _value_error(self, key: object, value: object) -> TypeError:
         kind = type(value)
         if isinstance(value, Mapping) and not self.keep:  # said otherwise by `fit`
             return TypeError(
@@ -236,7 +239,7 @@ class RecordReader:
             f"Unsupported value Type {kind} for {key}: {value}.\n{kind} objects are not supported."
         )
 
-    def _unknown(self, row: int, name: Any, mapping: Any) -> UnknownKeyError:
+    def _unknown(self, row: int, name: object, mapping: object) -> UnknownKeyError:
         what = "key" if any(name == key for key, _ in _items(row, mapping)) else "feature"
         return UnknownKeyError(
             f"DictVectorizer: map {row}: {what} {show(name)} is not in vocabulary_ "
@@ -244,7 +247,7 @@ class RecordReader:
         )
 
     # -------------------------------------------------------------------------------- rows
-    def _room(self, block: Sequence[Any], first: int, need: int) -> tuple[Array, Array]:
+    def _room(self, block: Sequence[object], first: int, need: int) -> tuple[Array, Array]:
         """Return where the walk writes: columns, and values as it reads them."""
         wide = self._conversion.wide  # type: ignore[union-attr]
         left = len(block) - first
@@ -327,7 +330,7 @@ def compiled_walk() -> ModuleType | None:
     return recordwalk if recordwalk.available() else None
 
 
-def _item_error(item: Any) -> TypeError:
+def _item_error(item: object) -> TypeError:
     return TypeError(
         f"Unsupported type {type(item)} in iterable value. Only iterables of string are supported."
     )
@@ -343,12 +346,12 @@ def _length(mapping: Any) -> int:
     return len(mapping) if type(mapping) in DICTS else 0
 
 
-def _has_items(mapping: Any) -> bool:
+def _has_items(mapping: object) -> bool:
     """Tell whether this gives its pairs; those of a map of Arrow fail, or are not pairs."""
     return hasattr(mapping, "items") and type(mapping).__name__ != "MapScalar"
 
 
-def _items(row: int, mapping: Any) -> Iterable[tuple[Any, Any]]:
+def _items(row: int, mapping: Any) -> Iterable[tuple[object, object]]:
     """Return keys and values of what is given as a map: a mapping, or a list of pairs."""
     where = f"DictVectorizer: map {row}"
     if _has_items(mapping):
@@ -365,7 +368,7 @@ def _items(row: int, mapping: Any) -> Iterable[tuple[Any, Any]]:
     return zip(keys, values, strict=True)
 
 
-def _blocks(maps: Any) -> Iterator[Sequence[Any]]:
+def _blocks(maps: Any) -> Iterator[Sequence[object]]:
     """Yield the maps in lists, each map as it was when it came."""
     if isinstance(maps, MapBatch):
         maps = maps.to_dicts()
@@ -384,10 +387,10 @@ def _blocks(maps: Any) -> Iterator[Sequence[Any]]:
 class _Items:
     """What an odd mapping held: some of its keys are equal, or cannot be keys of a dict."""
 
-    def __init__(self, items: list[Any]) -> None:
+    def __init__(self, items: list[object]) -> None:
         self._items = items
 
-    def items(self) -> list[Any]:
+    def items(self) -> list[object]:
         return self._items
 
 
@@ -410,5 +413,5 @@ def _with_own_lists(mapping: Any) -> Any:
     return entries if len(entries) == len(items) else _Items(items)
 
 
-def _with_tuples(items: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+def _with_tuples(items: Iterable[tuple[object, Any]]) -> Map:
     return {key: tuple(each) if type(each) in _MUTABLE else each for key, each in items}

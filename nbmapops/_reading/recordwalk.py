@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from llvmlite import binding, ir  # type: ignore[import-untyped]
@@ -26,7 +26,7 @@ from numba import types
 from numba.core.errors import NumbaError
 from numba.extending import overload
 
-from nbmapops._jit import inlined, kernel
+from nbmapops._jit import Untyped, inlined, kernel
 from nbmapops._reading.dictwalk import (
     _ADDRESSES,
     _BOOL,
@@ -154,12 +154,12 @@ def _rare_number(item: int, cells: int, known: int, values: Array, j: int) -> bo
 
 
 @overload(_in_range)
-def _overload_in_range(values: Array, j: int, known: int) -> Any:  # noqa: ARG001
+def _overload_in_range(values: Array, j: int, known: int) -> Untyped:  # noqa: ARG001
     return _any_float if values.dtype == types.float64 else _int_in_range
 
 
 @overload(_rare_number)
-def _overload_number(item: int, cells: int, known: int, values: Array, j: int) -> Any:  # noqa: ARG001
+def _overload_number(item: int, cells: int, known: int, values: Array, j: int) -> Untyped:  # noqa: ARG001
     return _rare_float if values.dtype == types.float64 else _rare_int
 
 
@@ -326,11 +326,11 @@ def _look_up(key: int, text: int, cells: int, known: int) -> int:
 
 
 @inlined
-def _slot_of(key: int, text: int, memo: int, shift: np.uint64) -> Any:
+def _slot_of(key: int, text: int, memo: int, shift: np.uint64) -> int:
     """Return the address of the memo's slot for a key and the text under it (0: a number)."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     mixed += np.uint64(text) * np.uint64(0xC2B2AE3D27D4EB4F)
-    return memo + (np.int64(mixed >> shift) << 5)
+    return memo + (np.int64(mixed >> shift) << 5)  # type: ignore[return-value]
 
 
 @inlined
@@ -503,7 +503,7 @@ class Walk:
 
     def __init__(
         self,
-        words: dict[Any, int],
+        words: dict[object, int],
         separator: str,
         unknown: int,
         none: float | None,
@@ -513,7 +513,7 @@ class Walk:
     ) -> None:
         self._words = words
         self._separator = separator
-        self._categories: dict[Any, dict[str, int]] = {}
+        self._categories: dict[object, dict[str, int]] = {}
         self._spare: list[dict[str, int]] = []
         self._memo = np.zeros(0, np.int64)
         none_as = -1 if none is None else int(none != 0)
@@ -524,7 +524,7 @@ class Walk:
         )
 
     def read(
-        self, maps: Sequence[Any], first: int, columns: Array, values: Array, offsets: Array
+        self, maps: Sequence[object], first: int, columns: Array, values: Array, offsets: Array
     ) -> tuple[int, int]:
         """Read ``maps[first]``, ``maps[first + 1]``, ... into arrays, as far as that goes.
 
@@ -734,7 +734,7 @@ def _answers_hold() -> bool:
         "a": 2.5, "b": "x", "c": ("y", "x"), "d": texts, "e": None, 7: "x", True: np.int8(-3),
         "f": np.uint32(2**32 - 1), "g": np.str_("z"), "b=x": True,
     }  # fmt: skip
-    words: dict[Any, int] = {"a": 0}
+    words: dict[object, int] = {"a": 0}
     columns, values, offsets = np.zeros(16, np.int32), np.zeros(16), np.zeros(3, np.int64)
     walk = Walk(words, "=", LEARN, float("nan"), False, 0, 0)
     holds = walk.read([record, {"a": b""}], 0, columns, values, offsets) == (1, STOP)

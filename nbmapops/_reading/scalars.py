@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from nbmapops._constants import INT64_MAX, INT64_MIN
 from nbmapops._reading.columns import is_missing
 from nbmapops.errors import CastError, show
 
-DTYPES: dict[str, np.dtype[Any]] = {
+if TYPE_CHECKING:
+    from nbmapops._types import Key, Value
+
+DTYPES: dict[str, np.dtype[np.generic]] = {
     "int64": np.dtype(np.int64),
     "float32": np.dtype(np.float32),
     "float64": np.dtype(np.float64),
@@ -164,8 +167,8 @@ def value_type_error(where: str, key: object, value: object, expected: str | Non
 
 def kinds_of_map(
     where: str,
-    keys: Sequence[Any],
-    values: Sequence[Any],
+    keys: Sequence[object],
+    values: Sequence[object],
     key_kind: str | None,
     value_kind: str | None,
 ) -> tuple[str | None, str | None]:
@@ -196,7 +199,7 @@ def kinds_of_map(
 
 
 def _quick_kinds(
-    keys: Sequence[Any], values: Sequence[Any], key_kind: str | None, value_kind: str | None
+    keys: Sequence[object], values: Sequence[object], key_kind: str | None, value_kind: str | None
 ) -> tuple[str | None, str | None] | None:
     """Return what `kinds_of_map` does where the sets of types tell; a tenth of its time."""
     key_kinds = set(map(_KINDS_OF_TYPES.get, set(map(type, keys))))
@@ -222,7 +225,7 @@ def exact_map(
     value_kind: str | None,
     *,
     skip_large: bool = False,
-) -> tuple[list[Any], list[Any]]:
+) -> tuple[list[Key], list[Value]]:
     """Return keys and values as exact Python scalars of the batch's kinds: the range step.
 
     With `skip_large`, entries whose key is beyond int64 are left out: it can be no word.
@@ -232,7 +235,8 @@ def exact_map(
         or (key_types <= {int} and min(keys) >= INT64_MIN and max(keys) <= INT64_MAX)
     ):
         return list(keys), list(values)
-    exact_keys, exact_values = [], []
+    exact_keys: list[Key] = []
+    exact_values: list[Value] = []
     for raw_key, raw_value in zip(keys, values, strict=True):
         key = exact_scalar(raw_key, kind_of(raw_key) or "string")
         large = isinstance(key, int) and not INT64_MIN <= key <= INT64_MAX
@@ -287,7 +291,7 @@ def is_change(error: RuntimeError) -> bool:
     return type(error) is RuntimeError and str(error).endswith(" during iteration")
 
 
-def cast_error(where: str, key: object, value: Any, kind: str, reason: object) -> CastError:
+def cast_error(where: str, key: object, value: object, kind: str, reason: object) -> CastError:
     """Return the error for a value that cannot be converted."""
     if isinstance(value, np.floating):
         value = float(value)
@@ -306,7 +310,7 @@ def is_arrow_map(thing: object) -> bool:
 _ARROW_MAPS = ("MapScalar", "StructScalar")
 
 
-def items_of(where: str, mapping: object) -> tuple[list[Any], list[Any]]:
+def items_of(where: str, mapping: object) -> tuple[list[object], list[object]]:
     """Return the keys and values of one map, read once: a mapping, or a list of pairs."""
     pairs: Any = None
     if is_arrow_map(mapping):
@@ -357,7 +361,7 @@ class Nulls(NamedTuple):
 
     empty: bool = False  # a missing map is an empty one
     keep: bool = True  # a missing value is left as it is: an error
-    fill: Any = None  # instead of a missing value; None: its entry is left out
+    fill: object = None  # instead of a missing value; None: its entry is left out
 
 
 def nulls_of(null_map: object, null_value: object, operator: str) -> Nulls:
@@ -374,8 +378,8 @@ def nulls_of(null_map: object, null_value: object, operator: str) -> Nulls:
 
 
 def without_nulls(
-    maps: Iterable[Any], nulls: Nulls, operator: str, missing: list[int]
-) -> Iterator[Any]:
+    maps: Iterable[object], nulls: Nulls, operator: str, missing: list[int]
+) -> Iterator[object]:
     """Yield maps without missing maps and values; `missing` gets the numbers of missing maps."""
     for number, mapping in enumerate(maps):
         if nulls.empty and is_missing_map(mapping):
@@ -387,7 +391,7 @@ def without_nulls(
             yield _filled(*items_of(f"{operator}: map {number}", mapping), nulls.fill)
 
 
-def _filled(keys: list[Any], values: list[Any], fill: object) -> list[tuple[Any, Any]]:
+def _filled(keys: list[object], values: list[object], fill: object) -> list[tuple[object, object]]:
     pairs = zip(keys, values, strict=True)
     if fill is None:
         return [(key, value) for key, value in pairs if not is_missing(value)]

@@ -20,6 +20,7 @@ from nbmapops.errors import show
 
 if TYPE_CHECKING:
     from nbmapops._constants import Array
+    from nbmapops._reading.arrowlib import ArrowChunks
     from nbmapops._reading.scalars import BadMap
 
 
@@ -73,7 +74,7 @@ def _row_numbers(rows: object, entries: int, operator: str) -> Array:
     return numbers
 
 
-def _by_scalars(rows: list[Any], operator: str) -> Array:
+def _by_scalars(rows: list[object], operator: str) -> Array:
     if any(kind_of(row) != "int64" for row in rows):
         raise _no_rows(operator)
     exact = [exact_scalar(row, "int64") for row in rows]
@@ -208,7 +209,7 @@ def _no_list(where: str, what: str, thing: object) -> Exception:
     )
 
 
-def _as_arrow(data: Any, name: str) -> Any:
+def _as_arrow(data: object, name: str) -> ArrowChunks | None:
     """Return a column of Arrow lists as a pyarrow ChunkedArray, None where it is none."""
     data = arrow_inside(data, name)
     pa: Any = sys.modules.get("pyarrow")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -60,7 +60,7 @@ class TextIndex(NamedTuple):
 
 
 @_helper
-def _rest(address: Any, size: Any) -> Any:
+def _rest(address: int, size: int) -> np.uint64:
     """Return the last bytes of a text, up to 8, as a number; no byte beside it is read."""
     if size >= 8:
         return np.uint64(_word_at(address + size - 8))
@@ -78,13 +78,13 @@ def _rest(address: Any, size: Any) -> Any:
 
 
 @_helper
-def _mixed(mixed: Any, part: Any) -> Any:
+def _mixed(mixed: np.uint64, part: np.uint64) -> np.uint64:
     mixed = (mixed ^ part) * _FACTOR
     return mixed ^ mixed >> np.uint64(32)
 
 
 @_helper
-def _hash(address: Any, size: Any, seed: Any) -> Any:
+def _hash(address: int, size: int, seed: np.uint64) -> np.uint64:
     mixed = seed ^ np.uint64(size)
     end = address + size - 8
     place = address
@@ -95,24 +95,24 @@ def _hash(address: Any, size: Any, seed: Any) -> Any:
 
 
 @_helper
-def _equal(one: Any, other: Any, size: Any) -> Any:
+def _equal(one: int, other: int, size: int) -> bool:
     end = one + size - 8
     shift = other - one
     while one < end:
         if _word_at(one) != _word_at(one + shift):
             return False
         one += 8
-    return _rest(end + 8 - size, size) == _rest(end + 8 - size + shift, size)
+    return bool(_rest(end + 8 - size, size) == _rest(end + 8 - size + shift, size))
 
 
 @_helper
-def _hash_of(address: Any, size: Any, seed: Any) -> Any:
+def _hash_of(address: int, size: int, seed: int) -> np.int64:
     """Hash as it stands in a slot: never 0."""
     return np.int64(_hash(address, size, np.uint64(seed)) | np.uint64(1))
 
 
 @_helper
-def _slot_of(mixed: Any, slots: Any) -> Any:
+def _slot_of(mixed: np.int64, slots: Array) -> np.int64:
     return 2 * np.int64(np.uint64(mixed) >> np.uint64(20) & np.uint64(slots.size // 2 - 1))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import config, types
@@ -12,6 +12,8 @@ from numba.np.numpy_support import as_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from nbmapops._jit import Untyped
 
 __all__ = ["dtype_check"]
 
@@ -35,7 +37,9 @@ _TAKEN: dict[str, tuple[str, ...]] = {
 }
 
 
-def _fault(kernel: str, names: tuple[str, ...], dtypes: list[np.dtype[Any] | None]) -> str | None:
+def _fault(
+    kernel: str, names: tuple[str, ...], dtypes: list[np.dtype[np.generic] | None]
+) -> str | None:
     """Return what is wrong with the arrays of a call, of which those that are none have None."""
     found = dict(zip(names, dtypes, strict=True))
     for name, dtype in found.items():
@@ -57,7 +61,7 @@ def _fault(kernel: str, names: tuple[str, ...], dtypes: list[np.dtype[Any] | Non
     return None
 
 
-def _dtype_of(kind: Any) -> np.dtype[Any] | None:
+def _dtype_of(kind: Untyped) -> np.dtype[np.generic] | None:
     """Return the dtype of a type of Numba's, None for what is not a number or an array of some."""
     kind = types.unliteral(kind)  # type: ignore[no-untyped-call]
     try:
@@ -84,7 +88,7 @@ def dtype_check(kernel: str, *names: str) -> Callable[..., None]:
     """
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
 
-        def check(arrays: tuple[Any, ...]) -> None:
+        def check(arrays: tuple[object, ...]) -> None:
             dtypes = [None if array is None else np.asarray(array).dtype for array in arrays]
             fault = _fault(kernel, names, dtypes)
             if fault is not None:
@@ -92,7 +96,7 @@ def dtype_check(kernel: str, *names: str) -> Callable[..., None]:
 
         return check
 
-    def type_of(_: Any, arrays: Any) -> Any:
+    def type_of(_: Untyped, arrays: Untyped) -> Untyped:
         fault = _fault(kernel, names, [_dtype_of(kind) for kind in arrays])
         if fault is not None:
             raise TypingError(fault)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import types
 from numba.extending import overload
 
-from nbmapops._jit import inlined, kernel
+from nbmapops._jit import Untyped, inlined, kernel
 from nbmapops.kernels.arguments import dtype_check
 from nbmapops.kernels.index import MISMATCH, OK, hash_key
 
@@ -23,7 +23,9 @@ _U1 = np.uint64(1)
 
 
 @inlined
-def _probe(table: Array, shift: Any, multiplier: Any, key: Any, empty: Any) -> Any:
+def _probe(
+    table: Array, shift: np.uint64, multiplier: np.uint64, key: Integer, empty: Integer
+) -> np.uint64:
     """Where `table` holds `key`, or the empty place where it belongs."""
     mask = np.uint64(table.size - 1)
     place = hash_key(key, multiplier) >> shift
@@ -77,7 +79,7 @@ def distinct(keys: Array, multiplier: Integer) -> Array:
     return found[:n].copy()
 
 
-def _add(number: Any, other: Any) -> tuple[Any, int]:
+def _add(number: Untyped, other: Untyped) -> tuple[Untyped, int]:
     """Return the sum modulo 2**64, and by how many 2**64 the exact one is more."""
     if isinstance(number, np.floating):
         return number + other, 0
@@ -86,11 +88,11 @@ def _add(number: Any, other: Any) -> tuple[Any, int]:
     return np.int64(total - (carry << 64)), carry
 
 
-def _add_compiled(number: Any, _: Any) -> Callable[..., Any]:
+def _add_compiled(number: Untyped, _: Untyped) -> Callable[..., Untyped]:
     if isinstance(number, types.Float):
         return lambda number, other: (number + other, np.int64(0))
 
-    def add(number: Any, other: Any) -> Any:
+    def add(number: Untyped, other: Untyped) -> Untyped:
         # Unsigned, because a sum of int64 that wraps is undefined in compiled code.
         total = np.int64(np.uint64(number) + np.uint64(other))
         wraps = (number ^ total) & (other ^ total) < 0

@@ -21,7 +21,7 @@ Keys that are not words cost the perfect hash no more than words, and open addre
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -44,7 +44,7 @@ _PILOTS = 65536
 
 
 @kernel
-def hash_key(key: Any, multiplier: Any) -> Any:
+def hash_key(key: Integer, multiplier: np.uint64) -> np.uint64:
     """Mix the bits of a key into a uint64.
 
     The multiplier is odd, so no two keys have the same hash. It multiplies twice: once left the
@@ -57,7 +57,7 @@ def hash_key(key: Any, multiplier: Any) -> Any:
 
 
 @kernel
-def _slot(h: Any, pilot: Any, n_slots: Any) -> Any:
+def _slot(h: np.uint64, pilot: np.uint64, n_slots: np.uint64) -> np.uint64:
     return ((((h ^ (pilot * _K2)) * _K1) >> _U32) * n_slots) >> _U32
 
 
@@ -88,7 +88,12 @@ def _largest_first(sizes: Array, largest: np.uint64) -> Array:
 
 @inlined
 def _group_hashes(
-    words: Array, multiplier: Any, to_bucket: Any, order: Array, ends: Array, hashes: Array
+    words: Array,
+    multiplier: np.uint64,
+    to_bucket: np.uint64,
+    order: Array,
+    ends: Array,
+    hashes: Array,
 ) -> None:
     """Put hashes of one bucket side by side, the buckets in this order; sizes become ends.
 
@@ -118,7 +123,7 @@ def _equal_at(items: Array, start: np.uint64, stop: np.uint64) -> Integer:
 
 
 @inlined
-def _second(words: Array, multiplier: Any, h: Any) -> Integer:
+def _second(words: Array, multiplier: np.uint64, h: np.uint64) -> Integer:
     """Position of the second word that has the hash `h`."""
     before = 0
     for i in range(words.size):
@@ -131,7 +136,7 @@ def _second(words: Array, multiplier: Any, h: Any) -> Integer:
 
 @inlined
 def _find_pilot(
-    hashes: Array, lo: np.uint64, hi: np.uint64, n_slots: Any, taken: Array, places: Array
+    hashes: Array, lo: np.uint64, hi: np.uint64, n_slots: np.uint64, taken: Array, places: Array
 ) -> Integer:
     """Smallest pilot that sends ``hashes[lo:hi]`` to free slots (set in `places`), or -1."""
     for pilot in range(_PILOTS):
@@ -210,9 +215,9 @@ def build_hash(
         slots[2 * s + 1] = -1
     for i in range(words.size):
         h = hash_key(words[i], factor)
-        s = _slot(h, np.uint64(pilots[h >> to_bucket]), size) << _U1
-        slots[s] = words[i]
-        slots[s + _U1] = i
+        place = _slot(h, np.uint64(pilots[h >> to_bucket]), size) << _U1
+        slots[place] = words[i]
+        slots[place + _U1] = i
     return OK
 
 

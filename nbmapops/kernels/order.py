@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def rank(items: Array, lo: Integer, n: Integer, local: Array, ranks: Array) -> b
 
 
 @inlined
-def survey(keys: Array, lo: Integer, n: Integer) -> Any:
+def survey(keys: Array, lo: Integer, n: Integer) -> tuple[np.uint64, np.uint64]:
     """Smallest of ``keys[lo:lo + n]``, and the largest less the smallest."""
     at = np.uint64(lo)
     least, most = keys[at], keys[at]
@@ -78,14 +78,16 @@ def survey(keys: Array, lo: Integer, n: Integer) -> Any:
 
 
 @inlined
-def _popcount(x: Any) -> Any:
+def _popcount(x: np.uint64) -> np.uint64:
     x = x - ((x >> _U1) & _PAIRS)
     x = (x & _NIBBLES) + ((x >> _U2) & _NIBBLES)
     return (((x + (x >> _U4)) & _BYTES) * _ONES) >> _U56
 
 
 @inlined
-def bit_vector(keys: Array, lo: Integer, n: Integer, least: Any, span: Any) -> Any:
+def bit_vector(
+    keys: Array, lo: Integer, n: Integer, least: np.uint64, span: np.uint64
+) -> tuple[Array, bool]:
     """Bit vector of the keys less `least`: 32 bits, and above them how many are set before.
 
     With these counts the rank of a bit is one popcount. Returns the vector, and whether no key
@@ -105,14 +107,15 @@ def bit_vector(keys: Array, lo: Integer, n: Integer, least: Any, span: Any) -> A
 
 
 @inlined
-def rank_of_bit(bitmap: Array, place: Any) -> Any:
+def rank_of_bit(bitmap: Array, place: np.uint64) -> np.uint64:
     """Return the rank of a bit: how many bits before it are set."""
     word = bitmap[place >> _U5]
-    return (word >> _U32) + _popcount(word & ((_U1 << (place & _U31)) - _U1))
+    before: np.uint64 = (word >> _U32) + _popcount(word & ((_U1 << (place & _U31)) - _U1))
+    return before
 
 
 @inlined
-def _bit_length(x: Any) -> Integer:
+def _bit_length(x: np.uint64) -> int:
     length = 0
     while x != _U0:
         x >>= _U1
@@ -121,7 +124,7 @@ def _bit_length(x: Any) -> Integer:
 
 
 @inlined
-def _runs_of_bits(differing: Any, masks: Array, lifts: Array) -> Integer:
+def _runs_of_bits(differing: np.uint64, masks: Array, lifts: Array) -> Integer:
     """Find the runs of bits that differ, from the top, and the shifts that close the gaps.
 
     The last run that there is room for takes all bits below. Returns the number of runs.
@@ -142,10 +145,12 @@ def _runs_of_bits(differing: Any, masks: Array, lifts: Array) -> Integer:
 
 
 @inlined
-def _compacted(key: Any, least: Any, runs: Integer, masks: Array, lifts: Array) -> Any:
+def _compacted(
+    key: Integer, least: np.uint64, runs: Integer, masks: Array, lifts: Array
+) -> np.uint64:
     """Put the bits in which keys differ side by side, at the top: bit compaction."""
     above = np.uint64(key) - least
-    closed = (above & masks[0]) << lifts[0]
+    closed: np.uint64 = (above & masks[0]) << lifts[0]
     for run in range(1, runs):
         closed |= (above & masks[run]) << lifts[run]
     return closed
@@ -153,7 +158,7 @@ def _compacted(key: Any, least: Any, runs: Integer, masks: Array, lifts: Array) 
 
 @kernel
 def _partition(
-    keys: Array, lo: Integer, least: Any, mask: Any, entries: Array, ends: Array
+    keys: Array, lo: Integer, least: np.uint64, mask: np.uint64, entries: Array, ends: Array
 ) -> bool:
     """Set entries, partitioned by their leading digit (MSD), and the end of each part.
 
@@ -184,11 +189,11 @@ def _partition(
         place[part] = ends[part]
     for i in range(n):
         closed = _compacted(keys[at + i], least, runs, masks, lifts)
-        part = closed >> shift
-        to = place[part]
+        digit = closed >> shift
+        to = place[digit]
         if to < n:
             entries[to] = (closed & ~mask) | np.uint64(i)
-        place[part] += _U1
+        place[digit] += _U1
     whole = True
     for part in range(ends.size - 1):
         whole &= place[part] == ends[part + 1]
@@ -209,7 +214,7 @@ def _prefix_sum(count: Array) -> None:
 
 
 @inlined
-def _scatter(source: Array, target: Array, shift: Any, mask: Any, place: Array) -> None:
+def _scatter(source: Array, target: Array, shift: np.uint64, mask: np.uint64, place: Array) -> None:
     for i in range(source.size):
         item = source[i]
         digit = (item >> shift) & mask
@@ -218,7 +223,9 @@ def _scatter(source: Array, target: Array, shift: Any, mask: Any, place: Array) 
 
 
 @kernel
-def _radix_sort_part(entries: Array, other: Array, shift: Any, high: Array, low: Array) -> bool:
+def _radix_sort_part(
+    entries: Array, other: Array, shift: np.uint64, high: Array, low: Array
+) -> bool:
     """Sort a part by its next two digits, the lower one first (LSD radix sort).
 
     Returns False when so many entries share both digits that more must be done.
@@ -245,7 +252,7 @@ def _radix_sort_part(entries: Array, other: Array, shift: Any, high: Array, low:
 
 
 @inlined
-def _insertion_sort(keys: Array, lo: Integer, entries: Array, mask: Any) -> Any:
+def _insertion_sort(keys: Array, lo: Integer, entries: Array, mask: np.uint64) -> tuple[bool, bool]:
     """Finish by an insertion sort the order of entries, which is right but for close keys.
 
     Returns whether a key repeats, and whether this was given up as too long.
@@ -276,7 +283,7 @@ def _insertion_sort(keys: Array, lo: Integer, entries: Array, mask: Any) -> Any:
 
 
 @kernel
-def _radix_sort(keys: Array, lo: Integer, n: Integer, bits: Integer) -> Any:
+def _radix_sort(keys: Array, lo: Integer, n: Integer, bits: Integer) -> tuple[Array, bool]:
     """Sort the entries by key, digit by digit from the last (LSD radix sort).
 
     Bits that all keys share take no time. Returns the entry numbers, and whether a key repeats.
@@ -315,7 +322,9 @@ def _radix_sort(keys: Array, lo: Integer, n: Integer, bits: Integer) -> Any:
 
 
 @kernel
-def order_entries(keys: Array, lo: Integer, n: Integer, least: Any) -> Any:
+def order_entries(
+    keys: Array, lo: Integer, n: Integer, least: np.uint64
+) -> tuple[Array, np.uint64, bool]:
     """Order entries by key, equal keys by entry: MSD partition, LSD radix sort, insertion sort.
 
     Entries are sorted by two leading digits; after that few neighbours are wrong. Many entries

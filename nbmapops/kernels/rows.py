@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,7 +30,7 @@ UNORDERED = -5
 @inlined
 def _next_group(
     offsets: Array, first: Integer, stop: Integer, lo: Integer, limit: Integer, ends: Array
-) -> Any:
+) -> tuple[Integer, bool | np.bool_]:
     """Copy the ends of the next maps.
 
     Returns the number of maps, and whether an offset follows that does not fit.
@@ -58,8 +58,9 @@ def _reserve(array: Array, size: Integer) -> Array:
 
 @inlined
 def _write_rows(
-    columns: Array, values: Array, lo: Integer, ends: Array, maps: Integer, fill: Any,
-    prefilled: bool, skip_unknown: bool, first_wins: bool, seen: Array, row: Integer, out: Array,
+    columns: Array, values: Array, lo: Integer, ends: Array, maps: Integer,
+    fill: float | np.generic, prefilled: bool, skip_unknown: bool, first_wins: bool,
+    seen: Array, row: Integer, out: Array,
 ) -> Integer:  # fmt: skip
     """Write a group of maps; `seen` has a bit for each column.
 
@@ -102,7 +103,7 @@ _check_vectorize_dense = dtype_check(
 def vectorize_dense(
     header: Array, pilots: Array, slots: Array, table: Array,
     keys: Array, values: Array, offsets: Array, start: Integer, stop: Integer,
-    fill: Any, prefilled: bool, skip_unknown: bool, first_wins: bool, out: Array,
+    fill: float | np.generic, prefilled: bool, skip_unknown: bool, first_wins: bool, out: Array,
 ) -> Integer:  # fmt: skip
     """Write maps ``start .. stop - 1`` into the same rows of a dense matrix.
 

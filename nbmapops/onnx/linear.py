@@ -10,7 +10,7 @@ those of onnxruntime.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import onnx
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
-FloatType: TypeAlias = "type[np.floating[Any]]"  # float32 or float64
-Floats: TypeAlias = "NDArray[np.floating[Any]]"
+FloatType: TypeAlias = "type[np.floating]"  # float32 or float64
+Floats: TypeAlias = "NDArray[np.floating]"
 _TYPES: dict[str, FloatType] = {"float32": np.float32, "float64": np.float64}
 _FLOATS: dict[int, FloatType] = {
     onnx.TensorProto.FLOAT: np.float32,
