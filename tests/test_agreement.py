@@ -17,22 +17,20 @@ from nbmapops import CastMap, DictVectorizer
 
 from . import reference
 from .conftest import WITHOUT_JIT
-from .forms import (
-    WAYS,
+from .inputs import batch_arguments, map_arguments
+from .outcomes import (
     WITH_SCIPY,
     Outcome,
-    batch_arguments,
     cells_of_ragged,
     check,
     expected_csr,
     expected_rows,
-    map_arguments,
     outcome,
     result_array,
-    way,
 )
 from .reference import CAST_TARGETS, INT64_MAX, INT64_MIN, Refusal, Rows
 from .strategies import Case, Maps, Pairs, cast_map_cases, dict_vectorizer_cases
+from .ways import WAYS, way
 
 _FEWER = 10 if WITHOUT_JIT else 1
 Operator: TypeAlias = CastMap | DictVectorizer

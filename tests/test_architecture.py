@@ -19,7 +19,7 @@ import pytest
 import nbmapops
 
 from .conftest import WITHOUT_JIT
-from .forms import WITH_SCIPY
+from .outcomes import WITH_SCIPY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

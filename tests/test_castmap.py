@@ -11,9 +11,10 @@ import pytest
 
 from nbmapops import CastError, CastMap, DuplicateKeyError, MapBatch
 
-from .forms import WAYS, WITH_SCIPY, way
+from .outcomes import WITH_SCIPY
 from .reference import INT64_MAX, INT64_MIN, CannotConvertError, convert, float32
 from .strategies import DTYPES, array
+from .ways import WAYS, way
 
 F32 = np.float32
 needs_scipy = pytest.mark.skipif(not WITH_SCIPY, reason="csr needs scipy")

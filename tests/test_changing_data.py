@@ -16,7 +16,7 @@ from nbmapops import CastMap, DictVectorizer, MapBatch
 from nbmapops._limits import limits
 from nbmapops.errors import CastError, UnknownKeyError
 
-from .forms import WITH_SCIPY
+from .outcomes import WITH_SCIPY
 
 CHANGED = "the data changed while it was read"
 BY_INT = DictVectorizer(int64_vocabulary=[1, 2, 3])

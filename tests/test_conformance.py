@@ -9,18 +9,11 @@ import pytest
 import nbmapops
 
 from .conformance import CASES, EXAMPLES_OF_THE_TEXT, Case
-from .forms import (
-    WITH_SCIPY,
-    Outcome,
-    batch_arguments,
-    cells,
-    expected_csr,
-    map_arguments,
-    outcome,
-    way,
-)
+from .inputs import batch_arguments, map_arguments
+from .outcomes import WITH_SCIPY, Outcome, cells, expected_csr, outcome
 from .reference import Refusal, Rows, cast_entries, placed
 from .strategies import DTYPES, SEMANTICS, Maps, array
+from .ways import way
 
 
 def build(case: Case, semantics: str) -> Any:

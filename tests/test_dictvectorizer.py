@@ -11,9 +11,10 @@ import pytest
 from nbmapops import CastError, DictVectorizer, DuplicateKeyError, MapBatch, UnknownKeyError
 
 from .conftest import WITHOUT_JIT
-from .forms import WAYS, WITH_SCIPY, way
+from .outcomes import WITH_SCIPY
 from .reference import INT64_MAX, INT64_MIN
 from .strategies import DTYPES, Pairs
+from .ways import WAYS, way
 
 needs_scipy = pytest.mark.skipif(not WITH_SCIPY, reason="csr needs scipy")
 

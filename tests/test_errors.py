@@ -21,8 +21,9 @@ from nbmapops import (
     UnknownKeyError,
 )
 
-from .forms import WAYS, WITH_SCIPY, way
+from .outcomes import WITH_SCIPY
 from .strategies import Pairs
+from .ways import WAYS, way
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from nbmapops import CastMap, DictVectorizer, MapBatch
 
-from .forms import WAYS, WITH_SCIPY, way
+from .outcomes import WITH_SCIPY
 from .strategies import Pairs
+from .ways import WAYS, way
 
 DOCUMENTED = (TypeError, ValueError, KeyError, OverflowError, MemoryError)
 ENDLESS = 300  # items of a generator that would go on

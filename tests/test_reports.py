@@ -24,8 +24,10 @@ from nbmapops import CastMap, DictVectorizer, MapBatch, UnknownKeyError
 from nbmapops._cli.command import main
 
 from .conftest import WITHOUT_JIT
-from .forms import WAYS, WITH_PANDAS, WITH_SCIPY, way
+from .inputs import WITH_PANDAS
+from .outcomes import WITH_SCIPY
 from .reference import INT64_MAX, INT64_MIN
+from .ways import WAYS, way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

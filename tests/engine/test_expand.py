@@ -10,8 +10,8 @@ import pytest
 
 from nbmapops import DictVectorizer, DuplicateKeyError, MapBatch
 
-from ..forms import WAYS, way
 from ..reference import INT64_MAX, hashed_column
+from ..ways import WAYS, way
 
 
 @pytest.mark.parametrize("name", WAYS)

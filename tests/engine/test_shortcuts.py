@@ -11,7 +11,7 @@ import nbmapops
 from nbmapops._engine.shortcuts import arrays_csr, arrays_ordered
 
 from ..conftest import WITHOUT_JIT
-from ..forms import way
+from ..ways import way
 
 FLOATS: list[dict[Any, Any]] = [
     {"a": 1.5, "q": 2.5}, {"q": float("nan")}, {}, {"b": -0.0, "a": float("inf"), "r": 1.0}

@@ -15,7 +15,7 @@ from nbmapops import CastMap, DictVectorizer, MapBatch
 from nbmapops._limits import limits
 
 from ..conftest import WITHOUT_JIT
-from ..forms import WITH_SCIPY, outcome
+from ..outcomes import WITH_SCIPY, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable

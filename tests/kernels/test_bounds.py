@@ -16,8 +16,8 @@ from nbmapops import CastMap, DictVectorizer, MapBatch, kernels
 from nbmapops._vocabulary import range_index
 
 from ..conftest import WITHOUT_JIT
-from ..forms import WAYS, way
 from ..reference import INT64_MAX, INT64_MIN
+from ..ways import WAYS, way
 
 DOCUMENTED = (TypeError, ValueError, KeyError, OverflowError, MemoryError)
 EXTREMES = [INT64_MIN, INT64_MIN + 1, -1, 0, 1, 2, 2**31, 2**62, INT64_MAX - 1, INT64_MAX]

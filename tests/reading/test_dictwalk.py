@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba.core.errors import TypingError
 
-from ..forms import outcome, way
+from ..outcomes import outcome
+from ..ways import way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

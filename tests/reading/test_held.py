@@ -12,7 +12,7 @@ import pytest
 from nbmapops import CastMap, DictVectorizer, MapBatch
 from nbmapops._reading.mappings import held
 
-from ..forms import WAYS, way
+from ..ways import WAYS, way
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from nbmapops import CastMap, DictVectorizer, MapBatch, UnknownKeyError
 
-from ..forms import WAYS, WITH_PANDAS, spread, way
+from ..inputs import WITH_PANDAS, spread
 from ..reference import INT64_MAX, INT64_MIN
 from ..strategies import Pairs
+from ..ways import WAYS, way
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,8 @@ from nbmapops import CastMap, DictVectorizer, DuplicateKeyError, MapBatch, Unkno
 from nbmapops._reading.arrays import read_arrays
 from nbmapops._reading.scalars import exact_map, exact_value, items_of, value_kind_of
 
-from ..forms import WAYS, way
 from ..reference import INT64_MAX, INT64_MIN
+from ..ways import WAYS, way
 
 if TYPE_CHECKING:
     from nbmapops._reading.entries import Entries

@@ -1,4 +1,4 @@
-"""The input forms of an operator, and what a call gives, in a shape that can be compared."""
+"""The forms in which an operator takes its input."""
 
 from __future__ import annotations
 
@@ -6,22 +6,16 @@ import importlib
 import importlib.util
 from collections import Counter, OrderedDict, UserDict, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pytest
 
 from nbmapops import MapBatch
-from nbmapops._limits import limits
-from nbmapops._reading import mappings
 
-from .reference import INT64_MAX, Entry, Refusal, Rows
-from .strategies import DTYPES, Maps, Pairs
+from .reference import INT64_MAX, Entry
+from .strategies import Maps, Pairs
 
-WITH_SCIPY = importlib.util.find_spec("scipy") is not None
 WITH_PANDAS = importlib.util.find_spec("pandas") is not None
 
 Arguments = tuple[Any, ...]
@@ -235,144 +229,3 @@ def map_arguments(batch: Maps) -> Iterator[tuple[str, Arguments]]:
         yield "dict", (dict(entries),)
         yield "mapping proxy", (MappingProxyType(dict(entries)),)
         yield "OrderedDict", (OrderedDict(entries),)
-
-
-# Ways through the library that small inputs would not take.
-
-
-WAYS: dict[str, dict[str, Any]] = {
-    "as shipped": {},
-    "plain engine": {"engine": "plain"},
-    "plain engine, no shortcuts": {"engine": "plain", "shortcuts": False},
-    "plain engine, dicts at once": {"engine": "plain", "listed_maps": 0},
-    "compiled engine": {"engine": "compiled"},
-    "compiled engine, no shortcuts": {"engine": "compiled", "shortcuts": False},
-    "small blocks of rows": {
-        "engine": "compiled", "block_entries": 2, "block_bytes": 16, "thread_entries": 1,
-    },
-    "small blocks of dicts": {
-        "engine": "compiled", "chunk_entries": 3, "chunk_maps": 2, "iterator_maps": 3,
-    },
-    "dicts in plain Python": {"engine": "compiled", "shortcuts": False},
-}  # fmt: skip
-"""Ways through the library, and the limits that force them."""
-
-
-@contextmanager
-def way(name: str) -> Iterator[None]:
-    """Force a way through the library that only some inputs take by themselves."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        for limit, value in WAYS[name].items():
-            monkeypatch.setattr(limits, limit, value)
-        if name == "dicts in plain Python":
-            monkeypatch.setattr(mappings, "compiled_walk", lambda: None)
-        yield
-
-
-# What a call gives.
-
-
-class Outcome(NamedTuple):
-    """A result as type, shape and cells, or an error as class and message."""
-
-    kind: str
-    shape: tuple[int, ...]
-    content: str
-
-    @property
-    def failed(self) -> bool:
-        return self.kind.endswith("Error")
-
-
-def cells(kind: str, rows: Any) -> str:
-    """Cells as text that tells -0.0 from 0.0, and finds NaN equal to NaN."""
-    if kind in ("float32", "float64"):
-        return repr(np.array(rows, np.float64).tolist())
-    return repr(rows)
-
-
-def type_of(result: Any) -> str:
-    """The name of a result's type; text is an object array of exact str."""
-    if result.dtype != object:
-        return str(result.dtype)
-    assert {type(cell) for cell in result.ravel()} <= {str}
-    return "string"
-
-
-def outcome(call: Callable[[], Any]) -> Outcome:
-    """Run a call that gives an array, a CSR matrix or ragged rows."""
-    try:
-        result = call()
-    except Exception as error:  # noqa: BLE001  (the class is what is compared)
-        return Outcome(type(error).__name__, (), str(error))
-    if isinstance(result, tuple):
-        values, offsets = result
-        assert offsets.dtype == np.int64
-        ends = offsets.tolist()
-        rows = [values[a:b].tolist() for a, b in pairwise(ends)]
-        assert ends[0] == 0
-        assert ends[-1] == len(values)
-        return Outcome(type_of(values), (len(rows),), cells_of_ragged(type_of(values), rows))
-    if not isinstance(result, np.ndarray):
-        return _csr_outcome(result)
-    assert result.flags.c_contiguous
-    kind = type_of(result)
-    return Outcome(kind, result.shape, cells(kind, result.tolist()))
-
-
-def cells_of_ragged(kind: str, rows: list[list[Any]]) -> str:
-    return repr([cells(kind, row) for row in rows])
-
-
-def _csr_outcome(matrix: Any) -> Outcome:
-    import scipy.sparse as sp
-
-    assert type(matrix) is sp.csr_array
-    assert matrix.indices.dtype == matrix.indptr.dtype
-    assert matrix.indptr[0] == 0
-    assert matrix.indptr[-1] == len(matrix.indices) == len(matrix.data)
-    kind = str(matrix.dtype)
-    rows = []
-    for start, stop in pairwise(matrix.indptr.tolist()):
-        columns = matrix.indices[start:stop].tolist()
-        assert columns == sorted(set(columns))
-        rows.append((columns, cells(kind, matrix.data[start:stop].tolist())))
-    return Outcome(kind, matrix.shape, repr(rows))
-
-
-# What the oracle says it should give.
-
-
-def expected_rows(answer: Rows | Refusal, width: int | None) -> Outcome | Refusal:
-    """Dense rows of `width` columns; None for CastMap DENSE, where maps may differ."""
-    if isinstance(answer, Refusal):
-        return answer
-    if width is None:
-        width = len(answer.rows[0]) if answer.rows else 0
-    return Outcome(answer.dtype, (len(answer.rows), width), cells(answer.dtype, answer.rows))
-
-
-def expected_csr(kind: str, width: int, rows: list[dict[int, Any]]) -> Outcome:
-    content = []
-    for row in rows:
-        columns = sorted(row)
-        content.append((columns, cells(kind, [row[column] for column in columns])))
-    return Outcome(kind, (len(rows), width), repr(content))
-
-
-def check(actual: Outcome, expected: Outcome | Refusal) -> None:
-    """Compare; of an error, the class, and the map and key that its message must name."""
-    if isinstance(expected, Outcome):
-        assert actual == expected
-        return
-    assert actual.kind == expected.error, actual
-    if expected.map is not None:
-        assert f": map {expected.map}: key " in actual.content
-        if len(repr(expected.key)) < 40:
-            assert f": key {expected.key!r}" in actual.content
-
-
-def result_array(shape: tuple[int, ...], kind: str) -> Any:
-    """An array to be given as ``out``, full of what must not survive."""
-    fill: Any = "left over" if kind == "string" else -77
-    return np.full(shape, fill, DTYPES[kind])
