@@ -186,7 +186,9 @@ def started(folder: Path, **options: Any) -> tuple[subprocess.Popen[bytes], IO[b
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_leaves_nothing_behind(folder: Path, name: str) -> None:
     number = getattr(signal, name)
-    process, _ = started(folder)
+    # What a shell starts with "&", or nohup does, ignores some of them, and so would this process.
+    heed = lambda: signal.signal(number, signal.SIG_DFL)  # noqa: E731
+    process, _ = started(folder, preexec_fn=heed)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (128 + number, b"")
