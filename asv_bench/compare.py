@@ -291,7 +291,7 @@ def _learn() -> Iterator[Row]:
 
 
 def _start() -> Iterator[Row]:
-    case = "import and first small map, fresh process"
+    case = "import and first small map, fresh process, CPU"
     snippets = {name: startup.FRESH[name] for name in (startup.SMALL_MAP, "import numpy")}
     yield _without_numba("S19", case, measure.started(snippets, 8), *snippets)
 
@@ -316,7 +316,7 @@ def _small_work() -> Iterator[Row]:
         }
         snippets = {name: snippet for name, (snippet, _) in variants.items()}
         snippets[peer] = startup.IMPORTS[peer]
-        result = measure.started(snippets, 3, clock="process_time", cold=True)
+        result = measure.started(snippets, 3, cold=True)
         lines = [
             _without_numba(
                 "S25",
@@ -335,8 +335,8 @@ def _first_batch() -> Iterator[Row]:
     for batch in ("arrays -> csr", "int dicts -> csr"):
         for entries in (2000, 1_000_000):
             snippets = {batch: startup.first_batch(batch, entries), "import numba": _NUMBA}
-            seconds = measure.started(snippets, 6).seconds
-            case = f"first {batch}, {entries:,} entries, warm disk cache"
+            seconds = measure.started(snippets, 5).seconds
+            case = f"first {batch}, {entries:,} entries, warm disk cache, CPU"
             yield Row("S20", case, "<=", 3, seconds[batch], "import numba", seconds["import numba"])
 
 
@@ -345,11 +345,10 @@ _NUMBA = startup.IMPORTS["import numba"]
 
 def _first_compiled() -> Iterator[Row]:
     goals = dict(zip(startup.BATCHES, (10, 5, 15, 15, 10), strict=True))
-    cpu = {"clock": "process_time", "cold": True}
-    numba = measure.started({"import numba": _NUMBA}, 5, **cpu).seconds["import numba"]
+    numba = measure.started({"import numba": _NUMBA}, 5, cold=True).seconds["import numba"]
     for batch, bound in goals.items():
         snippet = startup.first_batch(batch, 1_000_000)
-        seconds = measure.started({batch: snippet}, 1, **cpu).seconds[batch]
+        seconds = measure.started({batch: snippet}, 1, cold=True).seconds[batch]
         case = f"first {batch}, 1,000,000 entries, nothing on disk, CPU"
         yield Row("S26", case, "<=", bound, seconds, "import numba", numba)
 
@@ -365,7 +364,7 @@ def _choice() -> Iterator[Row]:
             snippets = {
                 name: startup.repeated(calls, entries, engine) for name, engine in engines.items()
             }
-            seconds = measure.started(snippets, 1, clock="process_time", cold=cold).seconds
+            seconds = measure.started(snippets, 1, cold=cold).seconds
             ours = seconds.pop(OURS)
             best = min(seconds, key=lambda name: seconds[name])
             case = f"{task}, {'cold' if cold else 'warm'} cache, CPU"

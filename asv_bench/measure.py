@@ -95,34 +95,31 @@ def fresh(measurement: str) -> Any:
 
 
 class Started(NamedTuple):
-    """The best seconds of each snippet, and the snippets that have imported numba."""
+    """The least CPU seconds of each snippet, and the snippets that have imported numba."""
 
     seconds: dict[str, float]
     numba: set[str]
 
 
-def started(
-    snippets: Mapping[str, Snippet], turns: int, *, clock: str = "perf_counter", cold: bool = False
-) -> Started:
+def started(snippets: Mapping[str, Snippet], turns: int, *, cold: bool = False) -> Started:
     """Time snippets in fresh processes in turn; `cold`: each with an empty cache of kernels.
 
-    The clock runs while the code does, not during its setup; then the result is checked.
+    CPU seconds are counted while the code runs, not during its setup; then the result is checked.
     """
     samples = [
-        {name: _start(snippet, clock, cold) for name, snippet in snippets.items()}
-        for _ in range(turns)
+        {name: _start(snippet, cold) for name, snippet in snippets.items()} for _ in range(turns)
     ]
     best = {name: min(sample[name][0] for sample in samples) for name in snippets}
     return Started(best, {name for name in snippets if samples[0][name][1]})
 
 
-def _start(snippet: Snippet, clock: str, cold: bool) -> tuple[float, bool]:
+def _start(snippet: Snippet, cold: bool) -> tuple[float, bool]:
     program = f"""
 import time
 {snippet.setup}
-began = time.{clock}()
+began = time.process_time()
 {snippet.code}
-seconds = time.{clock}() - began
+seconds = time.process_time() - began
 import json, sys
 print(json.dumps([seconds, "numba" in sys.modules]))
 if not ({snippet.check}):

@@ -77,6 +77,12 @@ def _save(file: Path, panels: Sequence[tuple[float, Callable[[Any], None]]], wid
         figure.savefig(file, metadata={"Date": None})
 
 
+def _beside(axis: Any, end: float, place: float, text: str, size: float) -> None:
+    """Write a text to the right of where a bar ends."""
+    offset = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+    axis.annotate(text, (end, place), fontsize=size, **offset)
+
+
 def _find(table: Sequence[Row], target: str, case: str, peer: str = "") -> Row | None:
     return next(
         (
@@ -116,7 +122,7 @@ def _speed_bars(axis: Any, bars: Sequence[tuple[str, Row | None]]) -> None:
         if row:
             ratio = row.ratio or 0.0
             axis.barh(place, ratio, color=OURS, height=0.7)
-            axis.text(ratio, place, f" {ratio:.2g}x {row.peer}", fontsize=9, va="center")
+            _beside(axis, ratio, place, f"{ratio:.2g}x {row.peer}", 9)
     axis.set_yticks(range(len(bars)), [text for text, _ in bars], fontsize=9)
     for label, (_, row) in zip(axis.get_yticklabels(), bars, strict=True):
         label.set_fontweight("normal" if row else "bold")
@@ -128,20 +134,22 @@ def _speed_bars(axis: Any, bars: Sequence[tuple[str, Row | None]]) -> None:
 
 def _first_calls(axis: Any, calls: Sequence[tuple[str, Row]]) -> None:
     """Draw two bars a line: the seconds of ours, and of the import that it is measured by."""
-    axis.set_title("First call of a fresh process (shorter is better)", fontsize=10, loc="left")
+    axis.set_title(
+        "First call of a fresh process, CPU seconds (shorter is better)", fontsize=10, loc="left"
+    )
     for place, (_, row) in enumerate(calls):
         for seconds, shift, colour, name in (
             (row.ours or 0.0, -0.2, OURS, "nbmapops"),
             (row.theirs or 0.0, 0.2, PEER, row.peer),
         ):
             axis.barh(place + shift, seconds, color=colour, height=0.36)
-            axis.text(seconds, place + shift, f" {seconds:.2g} s {name}", fontsize=8, va="center")
+            _beside(axis, seconds, place + shift, f"{seconds:.2g} s {name}", 8)
     axis.set_yticks(range(len(calls)), [text for text, _ in calls], fontsize=9)
     axis.set_ylim(len(calls) - 0.4, -0.6)
     axis.set_xscale("log")
     axis.set_xlim(0.02, 8 * max(max(row.ours or 0.0, row.theirs or 0.0) for _, row in calls))
     axis.xaxis.set_major_formatter("{x:g}")
-    axis.set_xlabel("seconds", fontsize=9)
+    axis.set_xlabel("CPU seconds", fontsize=9)
 
 
 # --- every line -----------------------------------------------------------------------------------
@@ -163,8 +171,7 @@ def _ratio_bars(part: Sequence[Row], title: str, axis: Any) -> None:
     ratios, bounds = [row.ratio or 0.0 for row in part], [row.bound for row in part]
     axis.barh(places, ratios, color=[OURS if row.reached else MISSED for row in part], height=0.7)
     for place, ratio, row in zip(places, ratios, part, strict=True):
-        end = 1.03 * max(ratio, row.bound)
-        axis.text(end, place, f"{ratio:.3g}", fontsize=8, va="center")
+        _beside(axis, max(ratio, row.bound), place, f"{ratio:.3g}", 8)
     axis.plot(bounds, places, "|", color="black", markersize=11, mew=2)
     names = [f"{row.target}  {row.case}  /  {row.peer}" for row in part]
     axis.set_yticks(places, names, fontsize=8)
