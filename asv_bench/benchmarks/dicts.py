@@ -37,10 +37,10 @@ class Shuffled:
 
 
 class FromGenerator:
-    """S1 from a list and from a generator, which is read as it comes."""
+    """S1 from a generator of new dicts, read as they come or listed first."""
 
     maps = 20_000
-    params: ClassVar = [[works.OURS, works.OURS_GENERATOR]]
+    params: ClassVar = [[works.OURS_GENERATOR, works.OURS_LISTED]]
     param_names: ClassVar = ["impl"]
 
     def setup(self, impl: str) -> None:

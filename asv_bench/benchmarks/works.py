@@ -27,6 +27,7 @@ OURS = "nbmapops"
 OURS_TWICE = "nbmapops, 2 threads"
 OURS_OUT = "nbmapops, out="
 OURS_GENERATOR = "nbmapops, generator"
+OURS_LISTED = "list() first"
 HASHER = "FeatureHasher"
 
 
@@ -333,9 +334,10 @@ def csr_from_dicts(keys: str, width: int, maps: int, *, shuffled: bool = False) 
         op = _vectorizer(words)
         return lambda: op.csr(dicts)
 
-    def ours_generator() -> Run:
+    def ours_generator(hold: Callable[[Iterator[Any]], Any]) -> Run:
         op = _vectorizer(words)
-        return lambda: op.csr(mapping for mapping in dicts)
+        # Each dict is new, as most generators make them. One that others hold would be copied.
+        return lambda: op.csr(hold(dict(mapping) for mapping in dicts))
 
     def sklearn() -> Run:
         op = _fitted_sklearn(words)
@@ -357,9 +359,15 @@ def csr_from_dicts(keys: str, width: int, maps: int, *, shuffled: bool = False) 
 
         return lambda: _fromiter_csr(dicts, columns_of, width)
 
-    impls = {OURS: ours, OURS_GENERATOR: ours_generator, HASHER: partial(_hasher, dicts)}
-    peers = {"scikit-learn": sklearn, "fromiter": fromiter}
-    return Work(workloads.SIZE * maps, impls | peers)
+    impls = {
+        OURS: ours,
+        OURS_GENERATOR: partial(ours_generator, iter),
+        OURS_LISTED: partial(ours_generator, list),
+        "scikit-learn": sklearn,
+        "fromiter": fromiter,
+        HASHER: partial(_hasher, dicts),
+    }
+    return Work(workloads.SIZE * maps, impls)
 
 
 def csr_from_mappings(kind: str, width: int, maps: int) -> Work:
