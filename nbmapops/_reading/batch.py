@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
@@ -392,10 +392,9 @@ class MapBatch:
         """
         keys, values, offsets = self._entries
         listed = list(values) if values.dtype == np.float32 else values.tolist()
-        pairs = list(zip(keys.to_array().tolist(), listed, strict=True))
-        ends = offsets.tolist()
-        dicts = [dict(pairs[start:stop]) for start, stop in pairwise(ends)]
-        if sum(map(len, dicts)) < len(pairs):
+        pairs = zip(keys.to_array().tolist(), listed, strict=True)
+        dicts = [dict(islice(pairs, length)) for length in np.diff(offsets).tolist()]
+        if sum(map(len, dicts)) < len(listed):
             for number in range(len(dicts)):
                 _dict(number, *self._entries.map(number))  # raises for the first repeated key
         return dicts
