@@ -1,17 +1,21 @@
-"""Shortcuts leave unknown keys out as the general way does, and leave to it what is an error."""
+"""Each shortcut gives what the general way gives, and leaves to it what is an error."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import nbmapops
-from nbmapops._engine.shortcuts import arrays_csr, arrays_ordered
+from nbmapops._engine.shortcuts import SHORTCUTS, arrays_csr, arrays_ordered
 
 from ..conftest import WITHOUT_JIT
 from ..ways import way
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FLOATS: list[dict[Any, Any]] = [
     {"a": 1.5, "q": 2.5}, {"q": float("nan")}, {}, {"b": -0.0, "a": float("inf"), "r": 1.0}
@@ -185,3 +189,107 @@ def test_arrays_of_other_kinds_leave_the_shortcut() -> None:
         int64_vocabulary=[*range(4000), 3999], semantics="onnxruntime", handle_unknown="error"
     )
     assert twice.csr(KEYS, VALUES, OFFSETS)[1, 4000] == VALUES[-1]
+
+
+# ------------------------------------------------------------------------------- the whole list
+DICTS = [
+    {"a": 3, "b": -4}, {}, {"b": 2**53}, {"a": 0}, {"b": 7, "a": 2**62}
+]  # fmt: skip
+SHORT, LONG = np.array([0, 2, 2, 4]), np.array([10, -3, 0, 10])  # offsets; keys
+MANY = np.random.default_rng(5).permutation(4000)
+NUMBERS = {"float": np.float32, "double": np.float64, "int64": np.int64}
+CASTS = {"float": "TO_FLOAT", "int64": "TO_INT64"}  # what of CastMap needs no conversion
+
+
+def of_dicts(method: str, key: Any, number: str, *, one: bool = False) -> Callable[[], Any]:
+    """A call with dicts whose values are of one Python type."""
+    kind: Any = {"float": np.float32, "double": float, "int64": int}[number]
+    words = ["b", "z", "a"] if key == "string" else [WORDS["b"], 0, WORDS["a"]]
+    op = nbmapops.DictVectorizer(**{f"{key}_vocabulary": words})  # type: ignore[arg-type]
+    maps = renamed([{word: kind(value) for word, value in each.items()} for each in DICTS], key)
+    return lambda: getattr(op, method)(maps[0] if one else maps)
+
+
+def of_arrays(method: str, number: str) -> Callable[[], Any]:
+    """A call with a batch as three arrays."""
+    op = nbmapops.DictVectorizer(int64_vocabulary=[0, 10, -3, 2**40])
+    return lambda: getattr(op, method)(LONG, LONG.astype(NUMBERS[number]), SHORT)
+
+
+def of_one_map_of_arrays(number: str) -> Callable[[], Any]:
+    """A call with one map as two arrays."""
+    op = nbmapops.CastMap(cast_to=CASTS[number])  # type: ignore[arg-type]
+    return lambda: op(MANY, MANY.astype(NUMBERS[number]))
+
+
+KEY_TYPES = ("int64", "string")
+TAKEN: dict[str, dict[str, Callable[[], Any]]] = {
+    "one dict": {
+        f"{key} {number}": of_dicts("__call__", key, number, one=True)
+        for key in KEY_TYPES
+        for number in NUMBERS
+    },
+    "few dicts, dense": {
+        f"{key} {number}": of_dicts("__call__", key, number)
+        for key in KEY_TYPES
+        for number in NUMBERS
+    },
+    "few dicts, csr": {
+        f"{key} {number}": of_dicts("csr", key, number) for key in KEY_TYPES for number in NUMBERS
+    },
+    "one map of arrays, ordered": {number: of_one_map_of_arrays(number) for number in CASTS},
+    "arrays, dense": {number: of_arrays("__call__", number) for number in NUMBERS},
+    "arrays, csr": {number: of_arrays("csr", number) for number in NUMBERS},
+}
+"""Inputs that are sure to take each shortcut."""
+
+
+def bits(result: Any) -> list[tuple[Any, ...]]:
+    """All that a result is made of."""
+    parts = [result] if isinstance(result, np.ndarray) else [
+        result.data, result.indices, result.indptr
+    ]  # fmt: skip
+    return [(type(result), result.shape, each.dtype, each.tobytes()) for each in parts]
+
+
+def with_results_of(shortcut: Callable[..., Any], call: Callable[[], Any]) -> tuple[Any, list[Any]]:
+    """What a call gives, and what the shortcut gave meanwhile."""
+    given: list[Any] = []
+
+    def note(frame: Any, event: str, result: Any) -> None:
+        if event == "return" and frame.f_code is shortcut.__code__:  # type: ignore[attr-defined]
+            given.append(result)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        return call(), given
+    finally:
+        sys.setprofile(before)
+
+
+def test_the_list_of_shortcuts_is_whole() -> None:
+    assert TAKEN.keys() == SHORTCUTS.keys()
+
+
+@pytest.mark.parametrize("engine", ["plain", "compiled"])
+@pytest.mark.parametrize(
+    ("name", "case"), [(name, case) for name, cases in TAKEN.items() for case in cases]
+)
+def test_a_shortcut_is_taken_and_gives_what_the_general_way_gives(
+    name: str, case: str, engine: str
+) -> None:
+    pytest.importorskip("scipy")
+    if WITHOUT_JIT and "arrays" in name:
+        pytest.skip("kernels that are not compiled are never loaded")
+    call = TAKEN[name][case]
+    with way("compiled engine, no shortcuts"):  # which loads the kernels
+        expected, given = with_results_of(SHORTCUTS[name], call)
+        assert all(each is None for each in given)
+    with way("plain engine, no shortcuts"):
+        assert bits(call()) == bits(expected)
+    with way(f"{engine} engine"):
+        result, given = with_results_of(SHORTCUTS[name], call)
+    assert len(given) == 1
+    assert given[0] is result
+    assert bits(result) == bits(expected)
