@@ -12,6 +12,7 @@ import nbmapops
 from nbmapops._engine.shortcuts import SHORTCUTS, arrays_csr, arrays_ordered
 
 from ..conftest import WITHOUT_JIT
+from ..inputs import WITH_SCIPY
 from ..ways import way
 
 if TYPE_CHECKING:
@@ -74,9 +75,20 @@ def test_an_int_that_float64_does_not_hold_is_an_error_among_floats(unknown: Any
     op = nbmapops.DictVectorizer(string_vocabulary=["a"], handle_unknown=unknown)
     for name in ("plain engine", "plain engine, no shortcuts"):
         with way(name):
-            for maps in ([{"a": 0.5}, {"a": 2**53 + 1}], {"a": 2**53 + 1, "q": 0.5}):
-                with pytest.raises(OverflowError, match="key 'a'"):
-                    op(maps)
+            for maps in (
+                [{"a": 0.5}, {"a": 2**53 + 1}],
+                {"a": 2**53 + 1, "q": 0.5},
+                {"q": 0.5, "a": 2**53 + 1},
+                [{"q": 0.5, "a": 2**53 + 1}],
+                [{}, {"q": np.float32(0.5), "a": 2**53 + 1, "b": 0.5}],
+            ):
+                calls = [op, op.csr] if isinstance(maps, list) and WITH_SCIPY else [op]
+                for call in calls:
+                    with pytest.raises(OverflowError, match="key 'a'"):
+                        call(maps)
+                    if isinstance(maps, list):
+                        with pytest.raises(OverflowError, match="key 'a'"):
+                            call(maps * 40)
 
 
 # ------------------------------------------------------------------------------- arrays as they are
