@@ -182,7 +182,8 @@ from nbmapops._cli.command import main
 from nbmapops._engine.blocks import OK, BadRow, run_blocks
 from nbmapops._limits import limits
 
-from .forms import WAYS, WITH_SCIPY, way
+from .outcomes import WITH_SCIPY
+from .ways import WAYS, way
 
 needs_scipy = pytest.mark.skipif(not WITH_SCIPY, reason="csr needs scipy")
 

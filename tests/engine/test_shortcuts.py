@@ -12,7 +12,7 @@ import nbmapops
 from nbmapops._engine.shortcuts import SHORTCUTS, arrays_csr, arrays_ordered
 
 from ..conftest import WITHOUT_JIT
-from ..inputs import WITH_SCIPY
+from ..outcomes import WITH_SCIPY
 from ..ways import way
 
 if TYPE_CHECKING:
