@@ -285,9 +285,10 @@ def test_missing_maps_of_a_bag_name_the_remedy_and_the_partition() -> None:
     dask = pytest.importorskip("nbmapops.dask", exc_type=ImportError)
     maps = bag.from_sequence([{"a": 1}, None, {"b": 2}], npartitions=3)
     op = DictVectorizer(string_vocabulary=["a", "b"], dtype="double")
-    for call in (lambda: dask.from_maps(maps), lambda: dask.dense(op, maps, lengths=[1, 1, 1])):
+    calls: list[Any] = [dask.from_maps, lambda bag: dask.dense(op, bag, lengths=[1, 1, 1])]
+    for call in calls:
         with pytest.raises(TypeError, match=r'a missing map; .*null_map="empty"') as caught:
-            np.asarray(call())
+            np.asarray(call(maps))
         assert "nbmapops.dask: in partition 1" in caught.value.__notes__
 
 
@@ -414,7 +415,8 @@ def test_out_is_written_as_an_array(name: str) -> None:
 
 def test_rows_of_any_width_that_are_none() -> None:
     op = CastMap(map_form="SPARSE", max_map=2**63 - 1)
-    for maps in ([], [{}], {}):
+    cases: list[Any] = [[], [{}], {}]
+    for maps in cases:
         with pytest.raises(MemoryError, match=r"CastMap: a result of shape .*; csr\(\) keeps only"):
             op(maps)
     if WITH_SCIPY:

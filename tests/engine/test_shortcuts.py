@@ -82,7 +82,7 @@ def test_an_int_that_float64_does_not_hold_is_an_error_among_floats(unknown: Any
                 [{"q": 0.5, "a": 2**53 + 1}],
                 [{}, {"q": np.float32(0.5), "a": 2**53 + 1, "b": 0.5}],
             ):
-                calls = [op, op.csr] if isinstance(maps, list) and WITH_SCIPY else [op]
+                calls: list[Any] = [op, op.csr] if isinstance(maps, list) and WITH_SCIPY else [op]
                 for call in calls:
                     with pytest.raises(OverflowError, match="key 'a'"):
                         call(maps)
@@ -269,7 +269,7 @@ def with_results_of(shortcut: Callable[..., Any], call: Callable[[], Any]) -> tu
     given: list[Any] = []
 
     def note(frame: Any, event: str, result: Any) -> None:
-        if event == "return" and frame.f_code is shortcut.__code__:  # type: ignore[attr-defined]
+        if event == "return" and frame.f_code is shortcut.__code__:
             given.append(result)
 
     before = sys.getprofile()
