@@ -84,6 +84,10 @@ def test_a_child_forked_while_another_thread_works() -> None:
     body = """
     import warnings
     warnings.simplefilter("ignore", DeprecationWarning)  # of fork, where there are threads
+    # All is loaded before: who forks while another thread imports a module has a child that waits
+    # for that import for ever.
+    from nbmapops._limits import limits
+    limits.engine = "compiled"
     expected = answers(threads=1)
     running = True
     def work():
