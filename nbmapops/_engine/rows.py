@@ -59,7 +59,8 @@ class Prepared(NamedTuple):
 
 def prepare(plan: Plan, entries: Entries) -> Prepared:
     """Check the types of entries, convert the values, and make the keys ready."""
-    given, kind = entries.value_kind, plan.result_kind(entries.value_kind)
+    given = entries.value_kind
+    kind = plan.result_kind(given)
     if entries.keys.kind != plan.key_kind:
         if len(entries.values):
             raise BadRow(entries.map_of(0))

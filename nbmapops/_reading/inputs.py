@@ -86,6 +86,8 @@ def read_input(
 
     if type(maps) is dict:
         return reader([maps], one=True)
+    if type(maps) is list or type(maps) is tuple:
+        return reader(maps, one=False)
     scalar = is_arrow_map(maps)
     if isinstance(maps, Mapping) and not scalar:
         return reader([maps], one=True)
