@@ -46,7 +46,7 @@ class CastMap(Operator):
     Raises
     ------
     TypeError, ValueError
-        An attribute that is none of these; SPARSE with ``max_map < 1``.
+        An attribute that is not one of these; SPARSE with ``max_map < 1``.
 
     Notes
     -----
@@ -162,7 +162,7 @@ class CastMap(Operator):
         Raises
         ------
         TypeError
-            Keys that are no integers, mixed or other types, no maps at all.
+            Keys that are not integers, values of mixed or other types, anything that is not maps.
         OverflowError
             A key or an int value outside int64.
         ValueError

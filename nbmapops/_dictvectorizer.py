@@ -51,7 +51,7 @@ class DictVectorizer(Operator):
     Parameters
     ----------
     int64_vocabulary, string_vocabulary : sequence of words
-        The key of each column, in column order: integers or str. Exactly one of both is given.
+        The key of each column, in column order: integers or str. Exactly one of the two is given.
     dtype : {"float", "double", "int64", "string"} or NumPy dtype, optional
         Type of the result; by default the type of the values.
     handle_unknown : {"error", "ignore"}, optional
@@ -73,7 +73,7 @@ class DictVectorizer(Operator):
     TypeError
         A vocabulary that is a dict, a set or a str, or words of the wrong type.
     ValueError
-        Both or no vocabularies, a repeated word, another option that is none of these.
+        Both vocabularies or none, a repeated word, another option that is not one of these.
     OverflowError
         A word outside int64.
 
@@ -494,7 +494,8 @@ class DictVectorizer(Operator):
         text = matrix.dtype.kind in "OUT"
         if text and not all(isinstance(cell, str) for cell in matrix.ravel().tolist()):
             raise TypeError(
-                "DictVectorizer: the matrix holds objects that are no str; pass an array of numbers"
+                "DictVectorizer: the matrix holds objects that are not str; pass an array of "
+                "numbers"
             )
         fill = self._attributes["fill_value"]
         if fill is None:
@@ -656,7 +657,7 @@ def _cells(data: Array) -> Array:
         bad = BadMap(0, error)
     if bad is not None:
         raise TypeError(
-            f"DictVectorizer: the matrix of {data.dtype} has cells that are no values; a value is "
-            "a number (int64, float32, float64) or a str"
+            f"DictVectorizer: the matrix of {data.dtype} has cells that are not values; a value "
+            "must be a number (int64, float32, float64) or a str"
         ) from bad.error
     return entries.values

@@ -16,7 +16,7 @@ class Limits:
     """What `limits` holds."""
 
     # Between two blocks of rows Python is in control again: Ctrl-C is honoured. A block of 2**21
-    # entries, or 32 MiB of dense result, takes some 20 ms.
+    # entries, or 32 MiB of dense result, takes some 20 ms (asv: dictvectorizer.Dense).
     block_entries: int = 1 << 21
     block_bytes: int = 1 << 25
     # Keys and values of a chunk of dicts, 1 MiB, stay in cache between the walk and the kernel. A
@@ -25,7 +25,8 @@ class Limits:
     chunk_maps: int = 1 << 14
     # How many maps of an iterator are held at a time.
     iterator_maps: int = 1 << 10
-    # A thread gets no less work than this many entries: starting a pool takes as long as 2**16.
+    # A thread gets no less work than this many entries: starting one must pay (asv:
+    # dictvectorizer.Threads).
     thread_entries: int = 1 << 17
     # Up to this many entries a list of plain dicts is written by the shortcut of few dicts.
     few_entries: int = 1 << 9

@@ -96,7 +96,7 @@ def undisturbed(
     thread = threading.Thread(target=work, name="nbmapops")
     try:
         thread.start()
-    except RuntimeError as error:  # there is no thread to be had
+    except RuntimeError as error:  # the system refuses another thread
         if thread.ident is not None or is_foreign(error):
             raise
         return function(*args, **kwargs)

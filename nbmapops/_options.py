@@ -63,7 +63,7 @@ class Plan:
 
     @property
     def skip_large(self) -> bool:
-        """Whether an integer beyond int64, which can be no word, is skipped as an unknown key."""
+        """Whether an integer beyond int64, which cannot be a word, is skipped as an unknown key."""
         return self.form == "VOCABULARY" and self.policy.skip_unknown
 
     def result_kind(self, value_kind: str) -> str:

@@ -234,7 +234,7 @@ def _floats_to_texts(numbers: Array) -> tuple[Array, Positions]:
 def _are_shown(numbers: Array, places: int) -> Array:
     """Return which numbers "%f" with so many places shows as the rule does; fewer do not."""
     # The float64 nearest to the text, without the text: 10**places and, below _COARSE, the whole
-    # number before the division are exact. It is no middle of two float32 (5**12 < 2**28).
+    # number before the division are exact. It is not the middle of two float32 (5**12 < 2**28).
     with np.errstate(all="ignore"):
         read = np.rint(numbers * np.float64(10.0**places)) / 10.0**places
         shown: Array = (read.astype(numbers.dtype) == numbers) | ~np.isfinite(numbers)

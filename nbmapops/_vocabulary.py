@@ -82,7 +82,7 @@ def range_index(columns: int, low: int = 0) -> Index:
 
 
 def table_index(columns_of: NDArray[np.int32]) -> Index:
-    """Index of the words ``0, 1, ...`` with the given columns; -1: that number is no word."""
+    """Index of the words ``0, 1, ...`` with the given columns; -1: that number is not a word."""
     if len(columns_of) == 0:
         return range_index(0)
     table = np.array(columns_of, np.int32)
@@ -338,7 +338,7 @@ def map_counts(
     Parameters
     ----------
     columns : int64 array, shape (nnz,)
-        The word of each entry, from 0; -1 is none.
+        The word of each entry, from 0; -1 for an entry without a word.
     offsets : int64 array, shape (B + 1,)
         Map ``i`` is the entries ``offsets[i]:offsets[i + 1]``; it may hold a word twice.
     width : int

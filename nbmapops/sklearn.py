@@ -116,7 +116,7 @@ class DictVectorizer(_Original):  # type: ignore[misc]
         Raises
         ------
         TypeError
-            A value that is no number, text, iterable of text or None.
+            A value that is not a number, text, an iterable of text or None.
         """
         words: dict[Any, int] = {}
         self._reader(words, learn=True, keep=False).read(X)

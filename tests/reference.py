@@ -501,7 +501,7 @@ def dict_vectorizer(
 
 
 def unknown(maps: Batch, words: Sequence[Key]) -> tuple[list[int], list[Key]]:
-    """Map number and key of every entry whose key is no word, in entry order."""
+    """Map number and key of every entry whose key is not a word, in entry order."""
     found = [(n, key) for n, entries in enumerate(maps) for key, _ in entries if key not in words]
     return [number for number, _ in found], [key for _, key in found]
 

@@ -64,7 +64,7 @@ def test_docstring(name: str) -> None:
 
 def run(text: str, name: str, known: dict[str, Any]) -> None:
     """Run the examples of a page one after another, in one namespace."""
-    text = re.sub(r"^\s*```.*$", "", text, flags=re.MULTILINE)  # a fence is no expected output
+    text = re.sub(r"^\s*```.*$", "", text, flags=re.MULTILINE)  # a fence is not expected output
     test = doctest.DocTestParser().get_doctest(text, known, name, name, 0)
     printed: list[str] = []
     doctest.DocTestRunner(verbose=False).run(test, out=printed.append, clear_globs=False)

@@ -89,7 +89,7 @@ MESSAGES: list[tuple[str, Callable[[], Any], type[Exception], list[str]]] = [
         ["CastMap: map 1: key 7: value nan", "int64", "NaN"],
     ),
     (
-        "text that is no number",
+        "text that is not a number",
         lambda: CastMap()({7: "abc"}),
         CastError,
         ["CastMap: map 0: key 7: value 'abc'", "float32", "decimal number"],

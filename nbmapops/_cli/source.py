@@ -68,7 +68,7 @@ class Maps(Protocol):
     key_type: KeyType
 
     def word(self, key: Any) -> Any:
-        """Return the word that a key of a chunk stands for; an error if it is none."""
+        """Return the word that a key of a chunk stands for; an error if there is none."""
 
     def key(self, word: Any) -> Any:
         """Return the key of a chunk that stands for a word."""

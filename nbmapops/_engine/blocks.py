@@ -114,8 +114,8 @@ def index_dtype_for(
     return wanted or (np.int32 if fits else np.int64)
 
 
-# SciPy's constructor takes 30 us, a copy of an empty matrix 1. That one holds an indptr, so that
-# only small ones are kept.
+# SciPy's constructor takes 30 us, a copy of an empty matrix 1 (asv: dictvectorizer.SmallArrays).
+# That one holds an indptr, so that only small ones are kept.
 _TEMPLATE_ROWS = 1 << 12
 
 
@@ -124,7 +124,7 @@ def csr_array_of(parts: Parts, width: int) -> csr_array:
     rows = len(parts.indptr) - 1
     like = (_template if rows <= _TEMPLATE_ROWS else _template.__wrapped__)((rows, width))
     matrix = object.__new__(type(like))
-    vars(matrix).update(vars(like))  # what copy.copy does, 1.3 us faster
+    vars(matrix).update(vars(like))  # what copy.copy does
     # The constructor that takes the arrays would narrow int64 indices that somebody asked for.
     matrix.data, matrix.indices, matrix.indptr = parts
     matrix.has_sorted_indices = True

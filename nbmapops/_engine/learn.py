@@ -80,7 +80,7 @@ def learn_pruned(
 
 def distinct(keys: Array) -> Array:
     """Return the distinct numbers in the order in which they are first seen."""
-    # In plain Python a number takes 50 ns, a twentieth of an entry.
+    # In plain Python a number takes a twentieth of what an entry takes there.
     if not choose.compiled(len(keys) // 20, 0, "distinct"):
         return plain.first_seen(keys)
     # Drawn anew, so that nobody can choose keys that collide; the result does not depend on it.

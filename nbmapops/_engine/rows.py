@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @cache
 def compiled() -> ModuleType:
-    """Return the compiled kernels; an import statement in a function costs 1 us each time."""
+    """Return the compiled kernels; an import statement in a function is slow."""
     return load_kernels()
 
 

@@ -60,7 +60,7 @@ def _fail(plan: Plan, reader: MapReader, block: Block, bad: BadRow) -> NoReturn:
 
 
 class _GrowingRows:
-    """CSR arrays to which blocks are written at their place: no block is copied, 3 ns an entry."""
+    """CSR arrays to which blocks are written at their place, so that no block is copied."""
 
     def __init__(self, plan: Plan, expected: int, index_dtype: type | None) -> None:
         self.plan = plan

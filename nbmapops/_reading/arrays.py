@@ -46,7 +46,7 @@ def read_arrays(
     `expected` is the kind of key wanted. Where a map cannot be read, the entries are those of
     the maps before it, so that a caller can look for an error among those first. Values of
     None are ones. With `skip_large`, entries whose key is an integer beyond int64 are left out:
-    it can be no word.
+    it cannot be a word.
     """
     raw_keys = column(keys, "keys", operator)
     # Ids without values: each one counts 1.
@@ -54,8 +54,8 @@ def read_arrays(
     raw_values = np.ones(len(raw_keys), np.int64) if ones else column(values, "values", operator)
     if len(raw_keys) != len(raw_values):
         raise ValueError(
-            f"{operator}: {len(raw_keys)} keys but {len(raw_values)} values; each entry has one "
-            "of both"
+            f"{operator}: {len(raw_keys)} keys but {len(raw_values)} values; each entry must "
+            "have one of each"
         )
     starts = _offsets(offsets, len(raw_keys), operator)
     ready_keys = typed(raw_keys, "keys", operator)

@@ -244,7 +244,7 @@ def _validate(maps: ArrowArray, operator: str) -> None:
 
 
 def _fewer(chunks: list[ArrowArray]) -> list[ArrowArray]:
-    """Join many small chunks: reading one takes ten times as long as joining it."""
+    """Join many small chunks, because reading one takes longer than joining it."""
     if len(chunks) < 8 or sum(len(chunk) for chunk in chunks) > 1000 * len(chunks):
         return chunks
     try:

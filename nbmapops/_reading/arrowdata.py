@@ -52,7 +52,11 @@ def is_words(arrow_type: ArrowType) -> bool:
 
 
 def validate_text(array: ArrowArray) -> None:
-    """Refuse text that points outside its buffer or is no UTF-8: validate(full=True) takes 7 ns."""
+    """Refuse text that points outside its buffer or is not UTF-8.
+
+    ASCII, which is UTF-8 however it is cut, needs less than validate(full=True): 1 ns a text, not 7
+    (asv: arrow.Csr).
+    """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary
     if pa.types.is_string_view(array.type):
@@ -66,7 +70,7 @@ def validate_text(array: ArrowArray) -> None:
     if ends[0] < 0 or ends[-1] > size or (ends[1:] < ends[:-1]).any():
         raise pa.ArrowInvalid("offsets of text lie outside its buffer")
     if size and np.frombuffer(text, np.uint8)[ends[0] : ends[-1]].max(initial=0) > 127:
-        array.validate(full=True)  # ASCII, which is UTF-8 however it is cut, takes 1 ns
+        array.validate(full=True)
 
 
 def plain_array(array: ArrowArray, operator: str = "MapBatch") -> ArrowArray:

@@ -109,7 +109,7 @@ class MapBatch:
         Raises
         ------
         TypeError
-            A dtype or an element that is no key or no value.
+            A dtype or an element that is not a key or not a value.
         ValueError
             Lengths that differ, arrays that are not 1-D, offsets that do not start at 0, fall,
             or do not end at ``nnz``; missing values (None, pandas' NA, masked elements, nulls).
@@ -259,7 +259,7 @@ class MapBatch:
         """
         key_kind = None if key_type is None else type_name(key_type, "MapBatch: key_type")
         if key_kind not in (None, "int64", "string"):
-            raise TypeError(f'MapBatch: key_type is {show(key_type)}; a key is "int64" or "string"')
+            raise TypeError(f'MapBatch: key_type must be "int64" or "string", not {show(key_type)}')
         nulls = nulls_of(null_map, null_value, "MapBatch")
         missing: list[int] = []
         checked = maps_of(maps, "MapBatch")

@@ -1,10 +1,10 @@
 """Read Python dicts from compiled code: CPython's C API, object layout of CPython 3.11 and newer.
 
 A list of dicts becomes three arrays (keys, values, offsets) without a Python object made or a
-bytecode run for an entry: 8 ns an entry where `np.fromiter` takes 40. Objects are asked for before
-they are read, because a list of dicts is rarely in cache: the dict `_MAP_AHEAD` maps ahead, its
-table `_TABLE_AHEAD` maps ahead, keys and values one group of `_GROUP` entries ahead. A shuffled
-list takes a third of the time that it took without (asv: dicts.Shuffled).
+bytecode run for an entry: 8 ns an entry where `np.fromiter` takes 40 (asv: dicts.Csr). Objects
+are asked for before they are read, because a list of dicts is rarely in cache: the dict
+`_MAP_AHEAD` maps ahead, its table `_TABLE_AHEAD` maps ahead, keys and values one group of `_GROUP`
+entries ahead. A shuffled list takes a third of the time that it took without (asv: dicts.Shuffled).
 
 What keeps this safe:
 
@@ -15,7 +15,7 @@ What keeps this safe:
   may raise and run whatever it likes, takes over at that map.
 * No call can leave an exception behind: each is made where it cannot fail, or its error is cleared.
 * What is noted and read later is held by a dict of the batch. The one dict that grows during a
-  walk, that of the words, is none of the maps while it grows.
+  walk, that of the words, is not one of the maps while it grows.
 * A prefetch cannot fault, whatever its address is.
 * The few facts about object layout that are used are tested when `available` is first called, and
   the answers of a kernel when it is first used. A surprise (another implementation, a
@@ -74,7 +74,7 @@ _LIST, _TUPLE, _DICT, _COUNTER, _DEFAULTDICT, _INT, _BOOL, _STR, _FLOAT, _FLOAT6
 )
 _TYPE_COUNT = len(_TYPES)
 # Addresses differ between processes: they reach a kernel, whose code may come from the disk
-# cache, as an argument. One int costs less than an array (25 ns against 45 a call).
+# cache, as an argument. One int costs less than an array.
 _ADDRESSES = np.array([id(each) % 2**64 for each in _TYPES], np.uint64).view(np.int64)
 _KNOWN: int = _ADDRESSES.ctypes.data
 
@@ -317,8 +317,8 @@ def _kind_of(_typing: Untyped, array: Untyped) -> Untyped:
 def _int_at(item: int, cells: int) -> int:
     """Value of an int; the overflow cell is not 0 afterwards if int64 cannot hold it.
 
-    Ints of up to two digits, of 30 bits each, are read in place: a call costs 1.7 ns more for
-    each of them, and 12 ns more where ints of one digit and of two come in random order.
+    Ints of up to two digits, of 30 bits each, are read in place: a call costs 2 ns more for
+    each of them, and 12 where ints of one digit and of two come in random order (asv: dicts.Csr).
     """
     head = _word_at(item + _HEAD_AT)
     if _TAGGED:  # digits * 8 + flag + sign, where the sign is 0 for +, 1 for zero, 2 for -
@@ -588,8 +588,9 @@ def _memo_bits(maps: int, words: int, room: int) -> int:
     """Return the size of the memo: it must pay for clearing it, and leave room in the cache.
 
     With eight slots a word few words share a slot: a key that is one of 1,000 words costs 7.1 ns,
-    with four slots 8.2; one of 10,000 words costs 14 ns with 2**15 slots, 29 with 2**12. Where
-    most words are met once or twice in a call the memo helps little, and less of it is better.
+    with four slots 8.2; one of 10,000 words costs 14 ns with 2**15 slots, 29 with 2**12
+    (asv: dicts.Csr). Where most words are met once or twice in a call the memo helps little, and
+    less of it is better.
     """
     slots = 8 * words
     if not 4096 < slots < 2 * room:
@@ -736,7 +737,7 @@ def row_filler(
         Whether entries whose key is not a word are left out; otherwise they are not taken.
     """
     holds = _holds(key_kind)  # it reads by the same helpers as the walk over these keys
-    # All in one place: every further argument of a kernel costs 30 ns.
+    # All in one place: every further argument of a kernel costs time.
     context = np.append(_ADDRESSES, [id(words), key_kind == "string", skip_unknown])
     address: int = context.ctypes.data
     # Kept alive as long as the function that has their addresses.

@@ -112,7 +112,7 @@ class TextKeys:
     """Text keys as codes of words, so that each distinct word is looked up once.
 
     Words may repeat (an Arrow dictionary may) and need not be used. Keys that a reader has looked
-    up already have the words of the vocabulary itself, and the code -1 where they are none of them.
+    up already have the words of the vocabulary itself, and -1 where they are not among them.
     """
 
     __slots__ = ("codes", "words")

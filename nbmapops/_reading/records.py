@@ -218,7 +218,7 @@ class RecordReader:
             if isinstance(value, str):
                 yield "%s%s%s" % (key, separator, value), 1  # noqa: UP031  (str(key), not format)
             elif value is None or isinstance(value, (Number, np.bool_)):
-                if key is not None:  # which scikit-learn takes for the sign of no name
+                if key is not None:  # which scikit-learn takes to mean that there is no name
                     yield key, bool(value) if isinstance(value, np.bool_) else value
             elif isinstance(value, Mapping) or not isinstance(value, Iterable):
                 raise _noted(row, self._value_error(key, value))

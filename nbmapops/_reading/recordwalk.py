@@ -8,7 +8,8 @@ keeps it safe, with more kinds of value, and these look-ups:
 * ``categories[key][text]`` is the column of a text; where it is not known yet, the name is made,
   looked up among the words and kept there;
 * a memo from (address of the key, address of the text) to column, which lives as long as one call:
-  afterwards an address may be another object's. 9 ns an entry, where the look-ups take 30.
+  afterwards an address may be another object's. 9 ns an entry, where the look-ups
+  take 30 (asv: dicts.Records).
 
 Names are learned in the order in which scikit-learn learns them, and only for entries that are
 taken, so that a record that ends the walk leaves no name that another reader would not learn.
@@ -455,7 +456,7 @@ def _walk_records(
                 text = value
                 values[j] = 1
             elif _store(value, cells, known, values, j) and _in_range(values, j, known):
-                pass  # in this order: a call for every number would cost 10 ns
+                pass  # in this order, which saves a call for every number
             elif not _rare_number(value, cells, known, values, j):
                 end = _several(key, value, cells, known, call, memo, shift, columns, values, j)
                 if end < 0:
@@ -573,7 +574,7 @@ _STABLE = 16
 
 @_helper
 def _renumber(columns: Array, lo: int, hi: int, column_of: Array) -> bool:
-    """Write the column of each code in its place; False for a code that is none."""
+    """Write the column of each code in its place; False where a code has no column."""
     for i in range(lo, hi):
         code = columns[i]
         if not 0 <= code < len(column_of):

@@ -142,7 +142,7 @@ def key_type_error(where: str, key: object, expected: str | None) -> TypeError:
     """Return the error for a key of the wrong type; `expected` is the kind the others have."""
     name = type(key).__name__
     if expected is None:
-        return TypeError(f"{where}: key {show(key)} is {name}; a key is an integer or a str")
+        return TypeError(f"{where}: key {show(key)} is {name}; a key must be an integer or a str")
     need = "an integer" if expected == "int64" else "a str"
     return TypeError(f"{where}: key {show(key)} is {name}; here a key must be {need}")
 
@@ -158,7 +158,7 @@ def value_type_error(where: str, key: object, value: object, expected: str | Non
     if isinstance(value, Mapping):
         return TypeError(f'{what}; flatten nested maps first, as in {{"a.b": 1}}')
     if expected is None:
-        return TypeError(f"{what}; a value is a number (int64, float32, float64) or a str")
+        return TypeError(f"{what}; a value must be a number (int64, float32, float64) or a str")
     others = "text" if expected == "string" else "numbers"
     return TypeError(
         f"{what}, but the values before it are {others}; a batch holds numbers or text, not both"
@@ -228,7 +228,7 @@ def exact_map(
 ) -> tuple[list[Key], list[Value]]:
     """Return keys and values as exact Python scalars of the batch's kinds: the range step.
 
-    With `skip_large`, entries whose key is beyond int64 are left out: it can be no word.
+    With `skip_large`, entries whose key is beyond int64 are left out: it cannot be a word.
     """
     if set(map(type, values)) <= {float, str} and (
         (key_types := set(map(type, keys))) <= {str}
@@ -266,7 +266,7 @@ def exact_map(
 
 
 def large_key_error(where: str, key: object) -> OverflowError:
-    """Return the error for an integer key that can be no word of an int64 vocabulary."""
+    """Return the error for an integer key that cannot be a word of an int64 vocabulary."""
     return OverflowError(
         f"{where}: key {show(key)} does not fit in int64; larger keys must be text, as words of a "
         "string_vocabulary"

@@ -60,7 +60,9 @@ def read_rows(
 def _row_numbers(rows: object, entries: int, operator: str) -> Array:
     raw = column(rows, "rows", operator)
     if len(raw) != entries:
-        raise ValueError(f"{operator}: {len(raw)} rows but {entries} keys; each entry has both")
+        raise ValueError(
+            f"{operator}: {len(raw)} rows but {entries} keys; each entry must have both"
+        )
     numbers = typed(raw, "rows", operator) if entries else int_array([])
     if numbers is None:  # the rules of single scalars
         numbers = _by_scalars(list(raw), operator)
@@ -168,7 +170,7 @@ def read_lists(keys: object, values: object, operator: str) -> tuple[Entries, Ba
         number = int(odd[0])
         raise ValueError(
             f"{operator}: map {number} has {lengths[number]} keys but {value_lengths[number]} "
-            "values; each entry has one of both"
+            "values; each entry must have one of each"
         )
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -210,7 +212,7 @@ def _no_list(where: str, what: str, thing: object) -> Exception:
 
 
 def _as_arrow(data: object, name: str) -> ArrowChunks | None:
-    """Return a column of Arrow lists as a pyarrow ChunkedArray, None where it is none."""
+    """Return a column of Arrow lists as a pyarrow ChunkedArray, None for any other column."""
     data = arrow_inside(data, name)
     pa: Any = sys.modules.get("pyarrow")
     exports = hasattr(data, "__arrow_c_stream__")

@@ -202,7 +202,7 @@ def build(words: Sequence[str]) -> TextIndex:
 
 
 def find(keys: Array, index: TextIndex, columns: Array) -> int:
-    """Write the number of the first equal word of each key, -1 for one that is none.
+    """Write the number of the first equal word of each key, -1 for a key that is not a word.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ _TAKEN: dict[str, tuple[str, ...]] = {
 def _fault(
     kernel: str, names: tuple[str, ...], dtypes: list[np.dtype[np.generic] | None]
 ) -> str | None:
-    """Return what is wrong with the arrays of a call, of which those that are none have None."""
+    """Return what is wrong with the arrays of a call, where what is not an array has None."""
     found = dict(zip(names, dtypes, strict=True))
     for name, dtype in found.items():
         if name == "key":

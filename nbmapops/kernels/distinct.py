@@ -144,7 +144,7 @@ def sum_rows(
     Returns
     -------
     status : int
-        -1; the first map with a sum outside int64, or that is no map; or `MISMATCH`.
+        -1; the first map with a sum outside int64, or that is not a map; or `MISMATCH`.
     end : int
         The number of entries written.
     """

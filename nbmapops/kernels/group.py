@@ -33,7 +33,7 @@ def group(
     Returns
     -------
     int
-        OK, or the first entry whose row is none of the B, or is longer than was counted: the
+        OK, or the first entry whose row is not one of the B, or is longer than was counted: the
         rows have changed meanwhile.
     """
     n = rows.size

@@ -244,7 +244,7 @@ def find_columns(
     head: Header, pilots: Array, slots: Array, table: Array,
     keys: Array, lo: Integer, hi: Integer, columns: Array,
 ) -> bool:  # fmt: skip
-    """Set ``columns[:hi - lo]``, -1 for a key that is no word; whether all keys are words."""
+    """Set ``columns[:hi - lo]``, -1 for a key that is not a word; whether all keys are words."""
     kind, width, low = head[1], np.uint64(head[2]), np.uint64(head[3])
     at, n = np.uint64(lo), np.uint64(hi - lo)
     least = np.int64(0)
@@ -294,7 +294,7 @@ def lookup(
     keys : int64 or int32 array, shape (n,)
         The keys.
     columns : int64 array, shape (n,)
-        Written: the column of each key, -1 for a key that is no word.
+        Written: the column of each key, -1 for a key that is not a word.
 
     Returns
     -------

@@ -124,7 +124,7 @@ def vectorize_dense(
     prefilled : bool
         Whether the rows hold `fill` already.
     skip_unknown : bool
-        Whether to leave out entries whose key is no word; otherwise their map is bad.
+        Whether to leave out entries whose key is not a word; otherwise their map is bad.
     first_wins : bool
         Whether of entries with the same column the first counts; otherwise their map is bad.
     out : array, shape (maps, columns)
@@ -326,7 +326,7 @@ def vectorize_csr(
     start, stop : int
         The maps to write.
     skip_unknown : bool
-        Whether to leave out entries whose key is no word; otherwise their map is bad.
+        Whether to leave out entries whose key is not a word; otherwise their map is bad.
     first_wins : bool
         Whether of entries with the same column the first counts; otherwise their map is bad.
     base : int

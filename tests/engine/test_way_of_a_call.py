@@ -81,10 +81,7 @@ def test_a_call_passes_few_modules(
         call()
         passed = modules_passed(call)
     rooms = [name for name, _ in groupby(passed)]
-    print(
-        f"{make.__name__}: {len(passed)} calls, {len(set(rooms))} modules, {len(rooms) - 1}",
-        end=" ",
-    )
-    print("changes:", " > ".join(rooms))
+    counts = f"{len(passed)} calls, {len(set(rooms))} modules, {len(rooms) - 1} changes"
+    print(f"{make.__name__}: {counts}: {' > '.join(rooms)}")  # noqa: T201 (what a failure shows)
     assert len(set(rooms)) <= modules
     assert len(rooms) - 1 <= changes

@@ -477,7 +477,7 @@ class FailingIteration(Pairs):
 
 
 class WrongItems(Pairs):
-    """items() that are no pairs."""
+    """items() that are not pairs."""
 
     def items(self) -> Any:
         return list(self)
