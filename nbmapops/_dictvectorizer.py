@@ -9,7 +9,7 @@ import numpy as np
 
 from nbmapops._engine import run
 from nbmapops._engine.learn import learn, learn_pruned
-from nbmapops._engine.shortcuts import FewDicts, arrays_csr, arrays_dense
+from nbmapops._engine.shortcuts import FewDicts, arrays_csr, arrays_dense, is_small
 from nbmapops._operator import Operator
 from nbmapops._options import (
     Plan,
@@ -300,7 +300,8 @@ class DictVectorizer(Operator):
             if row is not None and threads == 1:
                 return row
         threads = check_threads("DictVectorizer", threads)
-        if offsets is not None and out is None and threads == 1 and len(self._plans) == 1:
+        alone = threads == 1 or is_small(maps)
+        if offsets is not None and out is None and alone and len(self._plans) == 1:
             rows = arrays_dense(self._plan, maps, values, offsets)
             if rows is not None:
                 return rows
@@ -349,7 +350,7 @@ class DictVectorizer(Operator):
         """
         dtype = self._check_sparse(index_dtype, threads)
         matrix = None
-        if len(self._plans) == 1 and threads == 1:
+        if len(self._plans) == 1 and (threads == 1 or is_small(maps)):
             if offsets is not None:
                 matrix = arrays_csr(self._plan, maps, values, offsets, dtype)
             elif values is None and self._few is not None and type(maps) in _LISTS:

@@ -431,6 +431,11 @@ def arrays_ordered(plan: Plan, keys: object, values: object) -> Array | None:
     return result if status == kernels.OK else None
 
 
+def is_small(keys: object) -> bool:
+    """Tell whether a batch of arrays is too small for threads (asv: dictvectorizer.Threads)."""
+    return isinstance(keys, np.ndarray) and keys.size < 2 * limits.thread_entries
+
+
 def _canonical_batch(plan: Plan, keys: object, values: object, offsets: object) -> bool:
     """Tell whether a batch that is given as three arrays can go to a kernel as it is."""
     return (

@@ -97,3 +97,25 @@ def test_a_dict_is_copied_only_where_somebody_else_holds_it() -> None:
     (copied,) = held(iter([kept]))
     assert copied == kept
     assert copied is not kept
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_an_ordered_dict_is_read_in_its_own_order(name: str) -> None:
+    moved = OrderedDict([(2, 1.0), (0, 2.0), (1, 3.0)])
+    moved.move_to_end(2)
+    for mapping in (moved, MappingProxyType(moved)):
+        with way(name):
+            learned = DictVectorizer.from_maps([mapping] * 40, order="first_seen")
+        assert learned.vocabulary.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_mapping_of_ones_own_is_asked_for_its_items(name: str) -> None:
+    class Doubled(dict[int, float]):
+        def items(self) -> Any:
+            return [(key, 2 * value) for key, value in super().items()]
+
+    maps = [Doubled({0: 1.0, 1: 2.0}), MappingProxyType(Doubled({2: 3.0}))] * 20
+    with way(name):
+        assert OP(maps).tolist() == [[2.0, 4.0, 0], [0, 0, 6.0]] * 20
+        assert OP.csr(maps).toarray().tolist() == [[2.0, 4.0, 0], [0, 0, 6.0]] * 20
