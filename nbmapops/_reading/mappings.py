@@ -440,7 +440,7 @@ class _Pairs(Mapping[object, object]):
 
     __slots__ = ("_pairs",)
 
-    def __init__(self, pairs: list[object]) -> None:
+    def __init__(self, pairs: list[Any]) -> None:
         self._pairs = pairs
 
     def items(self) -> Any:
