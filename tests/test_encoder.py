@@ -35,6 +35,19 @@ def test_columns_do_not_heed_handle_unknown_and_find_the_first_of_repeated_words
         both.columns([5])
 
 
+def test_lists_of_more_levels_than_an_array_has_are_refused() -> None:
+    op = DictVectorizer(int64_vocabulary=[8])
+    within_itself: list[Any] = []
+    within_itself += [within_itself, within_itself]
+    deep: Any = 8
+    for _ in range(63):
+        deep = [deep]
+    assert op.columns(deep).shape == (1,) * 63
+    for keys in (within_itself, [deep], (deep,)):
+        with pytest.raises(ValueError, match="nested at most 63 lists deep"):
+            op.columns(keys)
+
+
 @pytest.mark.parametrize("keys", ["a", 1.0, [8, "a"], np.array([1.5]), {8: 1}, None, [None]])
 def test_keys_of_another_type_are_refused(keys: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^DictVectorizer: key"):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # What a key takes in plain Python, as a share of an entry there: a dict, a binary search.
 _SHARE = 3
+# An array of NumPy has no more.
+_MOST_DIMENSIONS = 64
 
 
 def columns_of(keys: object, vocabulary: Vocabulary, operator: str) -> Any:
@@ -66,6 +68,7 @@ def _flat(keys: object, operator: str) -> tuple[Any, tuple[int, ...]]:
         shape = (len(plain),) if isinstance(plain, list) else plain.shape
         return plain if isinstance(plain, list) else plain.reshape(-1), shape
     flat = column(keys, "keys", operator)
+    _refuse_deep(flat, operator)
     shape = (len(flat),)
     while flat and all(isinstance(one, (list, tuple)) for one in flat):
         lengths = set(map(len, flat))
@@ -77,6 +80,15 @@ def _flat(keys: object, operator: str) -> tuple[Any, tuple[int, ...]]:
         shape += (*lengths,)
         flat = [one for part in flat for one in part]
     return flat, shape
+
+
+def _refuse_deep(keys: Any, operator: str) -> None:
+    """Raise for lists in more levels than an array has dimensions, and for one within itself."""
+    for _ in range(_MOST_DIMENSIONS):
+        if not (isinstance(keys, (list, tuple)) and keys):
+            return
+        keys = keys[0]
+    raise ValueError(f"{operator}: keys must be nested at most {_MOST_DIMENSIONS - 1} lists deep")
 
 
 def _found(flat: Any, vocabulary: Vocabulary, operator: str) -> Array:
