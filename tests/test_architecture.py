@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import nbmapops
+from nbmapops import MapBatch
 
 from .conftest import WITHOUT_JIT
 from .outcomes import WITH_SCIPY
@@ -108,6 +109,14 @@ def test_heavy_modules_are_imported_when_needed(name: str) -> None:
     if name not in ADAPTERS:
         assert not OPTIONAL & eager
         assert not ADAPTERS & (eager_own - {None})
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_what_a_batch_holds_is_asked_for_in_reading_and_engine_only(name: str) -> None:
+    if name.split(".")[0] not in ("_reading", "_engine"):
+        for node in ast.walk(MODULES[name]):
+            if isinstance(node, ast.Attribute):
+                assert node.attr not in MapBatch.__slots__, node.lineno
 
 
 def run(code: str) -> Any:

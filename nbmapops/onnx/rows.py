@@ -77,7 +77,7 @@ class MapInput:
         if isinstance(maps, Mapping) and self._narrows:
             maps = [maps]
         batch = self._any_numbers(maps) if self._narrows else self._read(maps)
-        kind, own = self.declared.value_kind, batch._entries.value_kind
+        kind, own = self.declared.value_kind, KINDS[batch.values.dtype.char]
         if len(batch.values) and (own == "string") != (kind == "string"):
             found = "text" if own == "string" else "numbers"
             raise TypeError(
