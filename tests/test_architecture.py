@@ -113,7 +113,7 @@ def test_heavy_modules_are_imported_when_needed(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_what_a_batch_holds_is_asked_for_in_reading_and_engine_only(name: str) -> None:
-    if name.split(".")[0] not in ("_reading", "_engine"):
+    if name.split(".", maxsplit=1)[0] not in ("_reading", "_engine"):
         for node in ast.walk(MODULES[name]):
             if isinstance(node, ast.Attribute):
                 assert node.attr not in MapBatch.__slots__, node.lineno

@@ -413,7 +413,7 @@ def test_sparse_key_out_of_range() -> None:
                     op(given)
 
 
-def test_missing_positions() -> None:
+def test_missing_positions_hold_the_fill_value() -> None:
     cases: list[tuple[Any, Any, Any, Any]] = [
         ("TO_FLOAT", "strict", None, 0.0),
         ("TO_FLOAT", "onnxruntime", None, 0.0),
@@ -441,7 +441,7 @@ def test_negative_zero_can_be_the_fill_value() -> None:
         assert repr(rows.tolist()) == "[-0.0, -0.0]"
 
 
-def test_repeated_keys() -> None:
+def test_repeated_keys_are_refused_or_the_first_wins() -> None:
     keys, values = [3, 1, 3, 1], ["1", "2", "bad", "4"]
     for form in ({}, {"map_form": "SPARSE", "max_map": 4}):
         for arguments in ((keys, values), (keys, values, [0, 4])):

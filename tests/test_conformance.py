@@ -36,7 +36,7 @@ def check(actual: Outcome, expected: Outcome | str) -> None:
 @pytest.mark.parametrize("name", ["as shipped", "compiled engine"])
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_case(case: Case, semantics: str, name: str) -> None:
+def test_a_call_gives_what_the_case_says(case: Case, semantics: str, name: str) -> None:
     answer = case.expected(semantics)
     expected = answer if isinstance(answer, str) else row_of(answer)
     batch = Maps(case.keys[0], case.values[0], [case.entries])
@@ -74,7 +74,7 @@ def csr_expected(case: Case, semantics: str) -> Outcome | None:
 @pytest.mark.skipif(not WITH_SCIPY, reason="csr needs scipy")
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_case_as_csr(case: Case, semantics: str) -> None:
+def test_csr_gives_what_the_case_says(case: Case, semantics: str) -> None:
     expected = csr_expected(case, semantics)
     if expected is None:
         with pytest.raises((ValueError, TypeError, KeyError)):

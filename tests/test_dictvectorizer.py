@@ -365,7 +365,7 @@ def test_skipped_entries_are_not_converted() -> None:
         assert op(given).ravel().tolist() == [0, 1, 0]
 
 
-def test_fill_value() -> None:
+def test_missing_positions_hold_the_fill_value() -> None:
     cases: list[tuple[Any, dict[int, Any], list[Any]]] = [
         (-1, {1: 5}, [5, -1, -1]),
         (math.nan, {1: 5.0}, [5.0, math.nan, math.nan]),
@@ -451,7 +451,7 @@ def test_str_keys_are_compared_by_code_point() -> None:
         assert op([word], [1], [0, 1])[0].tolist() == op({word: 1}).tolist()
 
 
-def test_repeated_keys() -> None:
+def test_repeated_keys_are_refused_or_the_first_wins() -> None:
     ignore, relaxed = by_int(handle_unknown="ignore"), by_int(semantics="onnxruntime")
     for op in (by_int(), ignore):
         for given in (([1, 2, 1], [1.0, 2, 3]), ([1, 2, 1], [1.0, 2, 3], [0, 3])):
@@ -466,7 +466,7 @@ def test_repeated_keys() -> None:
     assert by_int()([1, 1], [1.0, 2], [0, 1, 2]).tolist() == [[1.0, 0, 0], [2.0, 0, 0]]
 
 
-def test_repeated_words() -> None:
+def test_each_copy_of_a_repeated_word_gets_the_value() -> None:
     op = DictVectorizer(string_vocabulary=["a", "b", "a", "a"], semantics="onnxruntime")
     number = DictVectorizer(int64_vocabulary=[7, 5, 7, 7], semantics="onnxruntime")
     for given, same in (
@@ -749,7 +749,7 @@ def test_inverse_of_repeated_words_names_each_once() -> None:
 
 
 @needs_scipy
-def test_csr_refusals() -> None:
+def test_csr_refuses_text_and_fill_values() -> None:
     refused: list[tuple[DictVectorizer, Any]] = [
         (by_int(), ([{1: "x"}],)),
         (by_int(), ({1: "x"},)),

@@ -193,7 +193,9 @@ MESSAGES: list[tuple[str, Callable[[], Any], type[Exception], list[str]]] = [
 @pytest.mark.parametrize(
     ("call", "error", "parts"), [m[1:] for m in MESSAGES], ids=[m[0] for m in MESSAGES]
 )
-def test_message(call: Callable[[], Any], error: type[Exception], parts: list[str]) -> None:
+def test_each_error_names_operator_map_key_and_remedy(
+    call: Callable[[], Any], error: type[Exception], parts: list[str]
+) -> None:
     for name in WAYS:
         with way(name), pytest.raises(error) as caught:
             call()

@@ -143,7 +143,7 @@ def untouched(around: Any) -> bool:
     st.sampled_from([(3,), (2, 3), (1, 3), (3, 3), (2, 2), (0,)]),
     st.sampled_from(["f4", "f8", "i8", "O", ">f8", "i4"]), st.booleans(),
 )  # fmt: skip
-def test_arrays_and_options(
+def test_any_arrays_and_options_give_a_result_or_a_documented_error(
     keys: Any, values: Any, offsets: Any, options: Any, call: Any, shape: Any, dtype: Any, out: bool
 ) -> None:
     before = pickle.dumps((keys, values, offsets))
@@ -214,7 +214,9 @@ def test_attributes_of_dict_vectorizer(
         st.sampled_from(["key_type", "value_type", "null_map", "null_value"]), anything
     ),
 )  # fmt: skip
-def test_options_of_batches(name: str, source: Any, options: dict[str, Any]) -> None:
+def test_any_options_of_batches_give_a_batch_or_a_documented_error(
+    name: str, source: Any, options: dict[str, Any]
+) -> None:
     try:
         batch = getattr(MapBatch, name)(source, **options)
     except (*DOCUMENTED, ImportError):

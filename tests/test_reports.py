@@ -617,7 +617,7 @@ columns_by = pytest.mark.parametrize(
 
 
 @columns_by
-def test_p20_sliced_columns(rows_of: Any) -> None:
+def test_p20_sliced_columns_keep_their_keys(rows_of: Any) -> None:
     pa = pytest.importorskip("pyarrow")
     whole = pa.array([[(k, float(k))] for k in range(10)], pa.map_(pa.int64(), pa.float64()))
     expected = np.zeros((3, 10))

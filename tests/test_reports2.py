@@ -19,7 +19,7 @@ P28  reading/test_scalars.py
      reading/test_arrow.py
          test_large_keys_are_left_out_where_asked
      cli/test_jsonlines.py
-         test_integers_beyond_int64_can_be_no_word
+         test_integers_beyond_int64_cannot_be_words
 P29  reading/test_interrupted.py
          test_a_time_limit_comes_out_of_a_call_and_the_next_one_walks
      kernels/test_load.py
@@ -66,7 +66,7 @@ P40  reading/test_scalars.py
      test_reports2.py
          test_missing_maps_of_a_bag_name_the_remedy_and_the_partition
 P41  reading/test_arrow.py
-         test_structs_of_polars
+         test_structs_of_polars_are_maps
 P42  reading/test_tables.py
          test_a_long_table_gives_its_maps
          test_columns_of_lists_give_their_maps
@@ -117,13 +117,13 @@ P55  cli/test_jsonlines.py
          test_one_hot_gives_what_the_estimator_gives
          test_a_json_array_has_a_remedy
 P56  cli/test_jsonlines.py
-         test_gzip
+         test_gzip_is_read
          test_zstd_without_a_module_has_a_remedy
 P57  cli/test_process.py
          test_a_full_disk_for_what_is_printed
          test_a_pipe_that_nobody_reads
          test_characters_that_the_terminal_does_not_have_are_escaped
-         test_closed_streams
+         test_closed_streams_end_a_run_in_one_line
 P58  cli/test_jsonlines.py
          test_skipped_entries_still_count_when_the_type_is_chosen
          test_an_inexact_integer_is_named_by_its_own_line

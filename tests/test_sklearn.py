@@ -956,7 +956,7 @@ def test_p39_lists_of_pairs_are_maps(paths: Paths, repeated: int) -> None:
         ours.transform([*pairs, [("a", 1), ("b", 2), ("a", 3)]])
 
 
-def test_columns_of_arrow(paths: Paths) -> None:
+def test_columns_of_arrow_are_read(paths: Paths) -> None:
     pa = pytest.importorskip("pyarrow")
     pairs = [[("a", 1.5), ("b", 2.0)], [], [("b", 3.0)]]
     maps, rows = list(map(dict, pairs)), [{"a": 1.5, "t": "x"}, {"a": None, "t": "y"}]
@@ -1111,7 +1111,7 @@ def test_p14_the_vocabulary_of_the_training_maps_is_kept(paths: Paths) -> None:
 
 
 @pytest.mark.parametrize("fit", ["fit", "partial_fit"])
-def test_clone_and_pickle(fit: str, paths: Paths) -> None:
+def test_clones_and_pickles_keep_all(fit: str, paths: Paths) -> None:
     ours = getattr(DictVectorizer(dtype=np.float32, handle_unknown="error"), fit)(COUNTS)
     expected = cells(ours.transform(COUNTS))
     copied = clone(ours)

@@ -609,7 +609,9 @@ def test_text_to_text_is_unchanged(rules: str) -> None:
         ("9" * 19, "string", "int64", "onnxruntime", "it is out of the range of int64"),
     ],
 )
-def test_reasons(value: Any, source: str, target: str, rules: str, reason: str) -> None:
+def test_each_refusal_has_its_reason(
+    value: Any, source: str, target: str, rules: str, reason: str
+) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         cast_one(value, source, target, rules)
 
@@ -863,7 +865,7 @@ def test_an_array_of_the_odd_values_is_converted_as_its_elements(
 
 
 @pytest.mark.parametrize(("source", "target", "rules"), CELLS)
-def test_strided_arrays(source: str, target: str, rules: str) -> None:
+def test_strided_arrays_are_converted(source: str, target: str, rules: str) -> None:
     array = as_array(ODD[source], source)
     converted, refused = cast_array(array[::-2], source, target, rules)
     expected, expected_refused = cast_array(array[::-2].copy(), source, target, rules)

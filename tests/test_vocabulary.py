@@ -217,7 +217,7 @@ def test_words_that_are_no_text(words: object, message: str) -> None:
         [1, np.uint64(2**64 - 1)],
     ],
 )
-def test_integers_outside_int64(words: object) -> None:
+def test_integers_outside_int64_are_refused(words: object) -> None:
     message = r"int64_vocabulary: word 1 is an integer, .* that int64 cannot hold; pass"
     with pytest.raises(OverflowError, match=message):
         numbers(words)
@@ -336,7 +336,7 @@ def test_text_has_no_int64_index() -> None:
         (list(range(0, 500, 5)), 2),
     ],
 )
-def test_kind_of_index(words: list[int], kind: int) -> None:
+def test_words_choose_the_kind_of_index(words: list[int], kind: int) -> None:
     index = build_index(np.array(words, np.int64))
 
     assert index.header.tolist()[:3] == [1, kind, len(words)]

@@ -19,7 +19,7 @@ from nbmapops._cli.command import main
 from tests.cli.running import DENSE, MAPS, fails, load, names, pipe, write
 
 
-def test_sparse(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_maps_become_a_csr_matrix(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([write("maps.jsonl", *MAPS)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "maps.jsonl: 3 maps, 4 entries, 3 words, 0 entries with unknown keys",
@@ -44,7 +44,7 @@ def test_same_maps_give_the_same_bytes_at_any_time(folder: Path) -> None:
         assert {member.date_time[0] for member in archive.infolist()} == {1980}
 
 
-def test_dense(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_maps_become_a_dense_matrix(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([write("maps.jsonl", *MAPS), "--dense"]) == 0
     assert "maps.npy: dense matrix 3 x 3, int64" in capsys.readouterr().out
     matrix = np.load("maps.npy")
@@ -59,7 +59,7 @@ def test_vocabulary_of_one_file_for_another(folder: Path) -> None:
     assert not Path("new.vocabulary.json").exists()
 
 
-def test_integer_keys(folder: Path) -> None:
+def test_integer_keys_are_words(folder: Path) -> None:
     write("maps.jsonl", {"17": 1, "-3": 2}, {"9223372036854775807": 3}, {"0": 4})
     assert main(["maps.jsonl", "--key-type", "int64", "--dense"]) == 0
     assert json.loads(Path("maps.vocabulary.json").read_text()) == [-3, 0, 17, 2**63 - 1]
@@ -69,14 +69,16 @@ def test_integer_keys(folder: Path) -> None:
     assert load("few.npz").toarray().tolist() == [[0, 0, 1, 0]]
 
 
-def test_standard_input(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("words.json").write_text('["a", "b"]')
     pipe(monkeypatch, b'{"b": 1.5}\n{"a": 2}')
     assert main(["-", "--vocabulary", "words.json", "-o", "out.npz"]) == 0
     assert load("out.npz").toarray().tolist() == [[0, 1.5], [2, 0]]
 
 
-def test_unknown_keys(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_keys_are_refused_or_skipped(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("words.json").write_text('["a", "b"]')
     write("maps.jsonl", {"a": 1}, {"b": 2, "x": 3}, {"y": 4, "z": 5})
     arguments = ["maps.jsonl", "--vocabulary", "words.json"]
@@ -117,7 +119,7 @@ def test_keys_are_shown_as_they_are(
         (["{}"], [[]]),
     ],
 )
-def test_values(
+def test_values_give_the_narrowest_type_that_holds_all(
     folder: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], expected: Any, chunk: int
 ) -> None:
     monkeypatch.setattr(jsonlines, "_CHUNK_BYTES", chunk)
@@ -133,12 +135,12 @@ def test_values(
         assert (matrix.dtype.kind, matrix.dtype.itemsize) == (kind, 8)
 
 
-def test_nan(folder: Path) -> None:
+def test_nan_and_infinity_are_numbers(folder: Path) -> None:
     main([write("maps.jsonl", '{"a": NaN, "b": -Infinity}'), "--dense"])
     assert str(np.load("maps.npy").tolist()) == "[[nan, -inf]]"
 
 
-def test_empty_file(folder: Path) -> None:
+def test_an_empty_file_gives_an_empty_matrix(folder: Path) -> None:
     assert main([write("maps.jsonl")]) == 0
     assert load("maps.npz").shape == (0, 0)
 
@@ -169,7 +171,7 @@ BAD_LINES = [
 
 @pytest.mark.parametrize("chunk", [1, 1 << 15])
 @pytest.mark.parametrize(("line", "reason"), BAD_LINES)
-def test_bad_lines(
+def test_bad_lines_are_refused(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -183,7 +185,9 @@ def test_bad_lines(
 
 
 @pytest.mark.parametrize("key", ["a", "017", "+1", "-0", "1.0", " 1", "1_0", "\u0661", "", "1e3"])
-def test_bad_integer_keys(folder: Path, capsys: pytest.CaptureFixture[str], key: str) -> None:
+def test_bad_integer_keys_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
     write("maps.jsonl", {"1": 1}, {key: 1})
     reason = f"key {key!r} is not a decimal integer such as 17 or -3"
     assert fails(capsys, "maps.jsonl", "--key-type", "int64") == f"maps.jsonl:2: {reason}"
@@ -225,7 +229,7 @@ def test_integer_that_a_float_elsewhere_would_round(
         ("a\nb", "words.json: this is not JSON: Expecting value: line 1 column 1 (char 0)"),
     ],
 )
-def test_bad_vocabulary_file(
+def test_a_bad_vocabulary_file_is_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
 ) -> None:
     Path("words.json").write_text(text)
@@ -236,7 +240,7 @@ def test_bad_vocabulary_file(
 @pytest.mark.parametrize(
     "text", ['["a", "a"]', '["a", 1]', "[1.5]", "[null]", "[9223372036854775808]"]
 )
-def test_bad_words(folder: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_bad_words_are_refused(folder: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     Path("words.json").write_text(text)
     write("maps.jsonl", *MAPS)
     assert fails(capsys, "maps.jsonl", "--vocabulary", "words.json").startswith("words.json: ")
@@ -265,7 +269,7 @@ def test_vocabulary_of_the_other_key_type(
         (["x.npz", "--column", "m"], "x.npz would be overwritten"),
     ],
 )
-def test_bad_options(
+def test_bad_options_are_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], reason: str
 ) -> None:
     write("maps.jsonl", *MAPS)
@@ -301,7 +305,7 @@ def test_an_error_keeps_the_file_that_was_there(
     assert Path("maps.npz").read_text() == "precious\n"
 
 
-def test_interrupt(
+def test_an_interrupt_leaves_no_files(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object) -> None:

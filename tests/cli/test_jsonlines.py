@@ -99,7 +99,7 @@ def test_ids_of_no_maps(folder: Path) -> None:
         ('{"id": 1, "a": {"b": {"k": 1}, "b": {}}}', "key 'b' occurs twice"),
     ],
 )
-def test_bad_paths(
+def test_bad_paths_are_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], chunk: int, line: object, reason: str
 ) -> None:
     good = {"id": 1, "a": {"b": {"k": 1}}}
@@ -174,7 +174,7 @@ def test_a_json_array_has_a_remedy(
     )
 
 
-def test_gzip(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gzip_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "".join(json.dumps(mapping) + "\n" for mapping in MAPS).encode()
     parts = gzip.compress(text[:20]) + gzip.compress(text[20:])
     Path("maps.jsonl.gz").write_bytes(parts)
@@ -186,7 +186,9 @@ def test_gzip(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "more"])
-def test_damaged_gzip(folder: Path, capsys: pytest.CaptureFixture[str], damage: str) -> None:
+def test_damaged_gzip_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
     text = "".join(json.dumps({f"w{n}": n}) + "\n" for n in range(999)).encode()
     data = gzip.compress(text)
     data = {
@@ -198,7 +200,7 @@ def test_damaged_gzip(folder: Path, capsys: pytest.CaptureFixture[str], damage: 
     assert fails(capsys, "maps.gz").startswith("maps.gz: the compressed data is damaged: ")
 
 
-def test_zstd(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zstd_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a stand-in for the module, which not every Python has."""
     text = "".join(json.dumps(mapping) + "\n" for mapping in MAPS).encode()
 
@@ -364,7 +366,7 @@ def test_the_first_bad_line_is_named_wherever_chunks_end(
 
 
 # ------------------------------------------------------------------------------- integer keys
-def test_integers_beyond_int64_can_be_no_word(
+def test_integers_beyond_int64_cannot_be_words(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write("words.json", "[1]")

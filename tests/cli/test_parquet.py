@@ -23,7 +23,7 @@ def write_parquet(column: list[Any], key: str = "string", value: str = "int64") 
     pq.write_table(pa.table({"n": range(len(column)), "m": maps}), "t.parquet", row_group_size=2)
 
 
-def test_parquet(
+def test_maps_of_parquet_become_a_matrix(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(parquet, "_CHUNK_ROWS", 1)
@@ -58,14 +58,14 @@ def test_parquet_integer_keys_and_float32(folder: Path) -> None:
         ([[("a", 1)], [], [("a", 1), ("a", 2)]], "t.parquet: row 3: key 'a' is repeated"),
     ],
 )
-def test_bad_parquet_rows(
+def test_bad_parquet_rows_are_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], column: list[Any], place: str
 ) -> None:
     write_parquet(column)
     assert fails(capsys, "t.parquet", "--column", "m").startswith(place)
 
 
-def test_bad_parquet_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_parquet_files_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_parquet([[("1", "x")]], "string", "string")
     assert fails(capsys, "t.parquet", "--column", "m") == (
         "t.parquet: the values of 'm' are text; pass --one-hot to make a column of each key "
@@ -79,7 +79,9 @@ def test_bad_parquet_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert fails(capsys, "t.parquet", "--column", "m").startswith("t.parquet: ")
 
 
-def test_damaged_parquet_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_parquet_files_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_parquet([[(f"key{n}", n)] for n in range(9)])
     whole = Path("t.parquet").read_bytes()
     rng = np.random.default_rng(0)

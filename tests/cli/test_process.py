@@ -73,7 +73,7 @@ def test_characters_that_the_terminal_does_not_have_are_escaped(folder: Path) ->
 
 
 @posix
-def test_closed_streams(folder: Path) -> None:
+def test_closed_streams_end_a_run_in_one_line(folder: Path) -> None:
     write("maps.jsonl", *MAPS)
 
     def shell(line: str) -> subprocess.CompletedProcess[bytes]:

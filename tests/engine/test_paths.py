@@ -120,16 +120,18 @@ LONG = {"write_ordered", "bit_vector", "order_entries", "rank"}
         ("wide map", {"write_ordered", "order_entries"}),
     ],
 )
-def test_an_input_takes_its_way(ways: dict[str, set[str]], name: str, taken: set[str]) -> None:
+def test_each_row_is_ordered_by_the_kernels_made_for_it(
+    ways: dict[str, set[str]], name: str, taken: set[str]
+) -> None:
     indices = {"range", "table", "hash"}
     assert ways[name] & (LONG | indices) == taken
 
 
-def test_keys_that_two_digits_do_not_order(ways: dict[str, set[str]]) -> None:
+def test_keys_that_two_digits_do_not_order_are_radix_sorted(ways: dict[str, set[str]]) -> None:
     assert "_radix_sort" not in ways["wide map"]
     assert "_radix_sort" in ways["keys too close for two digits"]
 
 
-def test_every_way_is_taken(ways: dict[str, set[str]]) -> None:
+def test_every_kernel_that_orders_is_run(ways: dict[str, set[str]]) -> None:
     taken: set[Any] = set().union(*ways.values())
     assert taken >= {*LONG, "range", "table", "hash", "ascends", "_radix_sort", "_insertion_sort"}

@@ -40,7 +40,9 @@ def renamed(maps: list[dict[Any, Any]], key: str) -> list[dict[Any, Any]]:
     "maps", [FLOATS, SINGLE, INTS, MIXED], ids=["double", "float", "int", "mixed"]
 )
 @pytest.mark.parametrize("unknown", ["error", "ignore"])
-def test_unknown_keys(key: Any, maps: list[dict[Any, Any]], unknown: Any) -> None:
+def test_unknown_keys_are_left_out_or_refused_as_in_the_general_way(
+    key: Any, maps: list[dict[Any, Any]], unknown: Any
+) -> None:
     words = ["b", "a"] if key == "string" else [WORDS["b"], WORDS["a"]]
     op = nbmapops.DictVectorizer(**{f"{key}_vocabulary": words}, handle_unknown=unknown)  # type: ignore[arg-type]
     given = renamed(maps, key)

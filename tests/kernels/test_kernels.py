@@ -236,7 +236,7 @@ def test_rows_of_known_keys(name: str, prefilled: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["range below 0", "table", "hash"])
-def test_keys_of_int32(name: str) -> None:
+def test_keys_of_int32_are_looked_up(name: str) -> None:
     """Columns that Arrow has found are int32, -1 for an unknown key."""
     words = WORDS[name]
     if name == "hash":
@@ -429,7 +429,7 @@ def test_close_keys_are_settled_by_the_whole_key() -> None:
 
 @pytest.mark.parametrize("name", ["skewed", "clusters", "wide", "two halves"])
 @pytest.mark.parametrize("bits", [8, 11])
-def test_order_by_digits(name: str, bits: int) -> None:
+def test_radix_sort_is_stable(name: str, bits: int) -> None:
     keys = np.concatenate([[7, 7], KEYS[name].astype(np.int64)])
 
     entries, repeated = order._radix_sort(readonly(keys), 2, len(keys) - 2, bits)
@@ -524,7 +524,7 @@ def test_any_words_and_maps(data: st.DataObject) -> None:
     low=st.sampled_from([LEAST, -(2**40), 0, 2**62]),
     seed=st.integers(0, 2**32),
 )
-def test_any_long_row(n: int, step: int, low: int, seed: int) -> None:
+def test_any_long_row_is_ordered(n: int, step: int, low: int, seed: int) -> None:
     rng = rng_of(seed)
     between = rng.integers(0, step, n).tolist()  # so that all differ
     places = rng.permutation(n).tolist()
@@ -537,7 +537,7 @@ def test_any_long_row(n: int, step: int, low: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 3, 50])
-def test_blocks_of_maps(step: int) -> None:
+def test_blocks_of_maps_fit_together(step: int) -> None:
     words = WORDS["hash"]
     keys, values, offsets = batch(words, [5, 0, 30, 70, 1] * 9)
     maps, entries = len(offsets) - 1, len(keys)

@@ -155,7 +155,7 @@ def test_strict_and_handle_unknown_can_be_asked_for() -> None:
     assert lenient.run(None, {"x": maps})[0].tolist() == [[1.0], [0.0]]
 
 
-def test_several_inputs() -> None:
+def test_a_model_takes_several_inputs() -> None:
     nodes = [
         h.make_node("DictVectorizer", ["m"], ["a"], domain=DOMAIN, string_vocabulary=["p", "q"]),
         h.make_node("CastMap", ["n"], ["b"], domain=DOMAIN, map_form="SPARSE", max_map=2),

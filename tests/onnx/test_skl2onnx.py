@@ -157,7 +157,9 @@ def check(
 
 @pytest.mark.parametrize("zipmap", [False, True], ids=["arrays", "zipmap"])
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_classifiers(name: str, *, zipmap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classifiers_predict_as_in_onnxruntime(
+    name: str, *, zipmap: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     number, middle = CLASSIFIERS[name]
     # Text labels with ZipMap, numbers without; names as keys with one, ids with the other.
     labels = np.array(["no", "yes", "é"]) if zipmap else np.array([0, 1, 5])
@@ -173,7 +175,9 @@ def test_classifiers(name: str, *, zipmap: bool, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", ["LogisticRegression", "SGDClassifier", "RidgeClassifier"])
-def test_two_classes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_classes_are_predicted_as_in_onnxruntime(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     number, middle = CLASSIFIERS[name]
     model, maps = converted(
         "text", number, middle, lambda rng, size: rng.integers(0, 2, size), {"zipmap": False}
@@ -182,7 +186,7 @@ def test_two_classes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_regressors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_regressors_predict_as_in_onnxruntime(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     number, middle = REGRESSORS[name]
     model, maps = converted("text", number, middle, lambda rng, size: rng.random(size), None)
     check(model, maps, monkeypatch)

@@ -205,7 +205,7 @@ def test_what_belongs_to_no_map_is_never_seen(layout: str) -> None:
     assert nulls_of(parts) == [False, True, False, False]
 
 
-def test_fixed_size_lists() -> None:
+def test_fixed_size_lists_are_maps() -> None:
     entry = pa.struct([("k", pa.int64()), ("v", pa.float64())])
     rows = [[{"k": 1, "v": 5.0}], [{"k": 2, "v": 6.0}], None, [{"k": 3, "v": 7.0}]]
     column = pa.array(rows, pa.list_(entry, 1)).slice(1)
@@ -214,7 +214,7 @@ def test_fixed_size_lists() -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_empty_columns(layout: str) -> None:
+def test_empty_columns_keep_their_types(layout: str) -> None:
     array = column_of([[(1, 5.0)]], value_type=pa.float32(), layout=layout)
     for column in (array.slice(0, 0), array.slice(1), pa.chunked_array([], array.type)):
         parts = read_column(column)
@@ -272,7 +272,7 @@ def test_text_keys_and_values(name: str, layout: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.float32(), pa.string(), pa.string_view()])
-def test_dictionary_encoded_values(kind: Any) -> None:
+def test_dictionary_encoded_values_are_decoded(kind: Any) -> None:
     words = ["x", "y"] if "string" in str(kind) else [1, 2]
     indices = pa.array([1, 0, None, 1], pa.uint8())
     values = pa.DictionaryArray.from_arrays(indices, pa.array([*words, None], kind))
@@ -556,7 +556,9 @@ def same(read: list[list[Entry]], expected: list[list[Entry]]) -> bool:
 
 
 @given(columns(), st.sampled_from(["error", "empty"]), st.sampled_from(["error", "skip", "fill"]))
-def test_any_column(drawn: Drawn, null_map: str, null_value: str) -> None:
+def test_any_column_is_read_or_its_first_bad_map_is_told(
+    drawn: Drawn, null_map: str, null_value: str
+) -> None:
     fill = FILLS.get(drawn.value_kind, 1)
     options = {"null_map": null_map, "null_value": fill if null_value == "fill" else null_value}
     bad = next(
@@ -969,7 +971,7 @@ def test_a_struct_is_a_map_from_field_name_to_value() -> None:
         DictVectorizer(string_vocabulary=["a"])(column)
 
 
-def test_structs_of_polars() -> None:
+def test_structs_of_polars_are_maps() -> None:
     polars = pytest.importorskip("polars")
     operator = DictVectorizer(string_vocabulary=["a", "b"])
     series = polars.Series([{"a": 1, "b": None}, {"a": None, "b": 3}])
@@ -1082,7 +1084,7 @@ def test_the_first_bad_row_of_a_struct_wins_whatever_its_field() -> None:
         read_column(pa.StructArray.from_arrays([fields[1][1:], fields[1][1:]], ["a", "b"]))
 
 
-def test_decimals_in_structs() -> None:
+def test_decimals_in_structs_are_exact() -> None:
     kind = pa.decimal128(10, 2)
     column = pa.array(
         [{"a": 1, "b": Decimal("0.50")}, {"a": 2, "b": Decimal("0.10")}],
@@ -1094,7 +1096,7 @@ def test_decimals_in_structs() -> None:
 
 
 @pytest.mark.parametrize("words", [pa.string(), pa.string_view(), pa.dictionary("int8", "utf8")])
-def test_text_in_structs(words: Any) -> None:
+def test_text_in_structs_is_read(words: Any) -> None:
     fields = [pa.array(["x", None, "é"]).cast(words), pa.array([None, "y", "zz"])]
     column = pa.StructArray.from_arrays(fields, ["a", "b"])
     parts = read_column(column)
@@ -1303,7 +1305,7 @@ def test_text_keys_are_encoded() -> None:
     st.lists(st.lists(st.text(st.characters(codec="utf-8"), max_size=2)), max_size=3),
     st.lists(st.text(st.characters(codec="utf-8"), max_size=2)),
 )
-def test_any_text_keys(chunks: list[list[str]], words: list[str]) -> None:
+def test_any_text_keys_have_their_columns(chunks: list[list[str]], words: list[str]) -> None:
     text, keys = text_of(chunks), [key for chunk in chunks for key in chunk]
     known = {word: len(words) - 1 - i for i, word in enumerate(reversed(words))}
     columns = text.columns(vocabulary(*words))
@@ -1316,7 +1318,7 @@ def test_any_text_keys(chunks: list[list[str]], words: list[str]) -> None:
 # -- one map ------------------------------------------------------------------------------------
 
 
-def test_map_scalars() -> None:
+def test_a_map_scalar_is_one_map() -> None:
     column = column_of([[(9, 9.0)], [(1, 5.0), (1, 6.0)], []], value_type=pa.float32())
     parts = read_column(column[1])
     assert maps_of(parts) == [[(1, 5.0), (1, 6.0)]]
@@ -1328,7 +1330,7 @@ def test_map_scalars() -> None:
         assert maps_of(read_column(scalar)) == [[("a", 1), ("b", 2)]]
 
 
-def test_null_map_scalars() -> None:
+def test_null_map_scalars_are_refused_or_empty() -> None:
     column = column_of([None, [(1, None)]])
     with pytest.raises(ValueError, match=r"^MapBatch: map 0 is null"):
         read_column(column[0])
@@ -1350,7 +1352,7 @@ def check_rows(column: Any) -> None:
     assert nulls_of(parts) == [row is None for row in ROWS]
 
 
-def test_polars() -> None:
+def test_columns_of_polars_are_read() -> None:
     polars = pytest.importorskip("polars")
     series = polars.Series(
         "m",
@@ -1370,7 +1372,7 @@ def test_polars() -> None:
             read_column(frame)
 
 
-def test_pandas() -> None:
+def test_arrow_columns_of_pandas_are_read() -> None:
     pandas = pytest.importorskip("pandas")
     array = pa.chunked_array([column_of(ROWS, pa.string())])
     check_rows(pandas.Series(pandas.arrays.ArrowExtensionArray(array), index=[7, 8, 9, 10]))
@@ -1381,13 +1383,13 @@ def test_pandas() -> None:
         read_column(frame)
 
 
-def test_narwhals() -> None:
+def test_columns_of_narwhals_are_read() -> None:
     narwhals = pytest.importorskip("narwhals")
     array = pa.chunked_array([column_of(ROWS, pa.string())])
     check_rows(narwhals.from_native(array, series_only=True))
 
 
-def test_duckdb() -> None:
+def test_maps_of_duckdb_are_read() -> None:
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as connection:
         relation = connection.sql(
@@ -1426,7 +1428,7 @@ def test_old_pandas_series_export_through_their_dtype() -> None:
 
 @pytest.mark.parametrize("read_dictionary", [False, True])
 @pytest.mark.parametrize("store_schema", [True, False])
-def test_parquet(tmp_path: Any, store_schema: bool, read_dictionary: bool) -> None:
+def test_maps_of_parquet_are_read(tmp_path: Any, store_schema: bool, read_dictionary: bool) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "maps.parquet"
     table = pa.table({"m": column_of(ROWS * 3, pa.string())})
@@ -1630,7 +1632,7 @@ def test_a_repeated_word_of_a_dictionary_is_a_repeated_key() -> None:
 
 
 @pytest.mark.parametrize("chunks", [[(7, 10)], [(7, 8), (8, 8), (8, 10)]])
-def test_p20_sliced_maps(chunks: list[tuple[int, int]]) -> None:
+def test_p20_sliced_maps_keep_their_keys(chunks: list[tuple[int, int]]) -> None:
     maps: list[Map] = [[(k, float(k))] for k in range(10)]
     array = column_of(maps)
     column = pa.chunked_array([array.slice(a, b - a) for a, b in chunks])

@@ -134,7 +134,7 @@ def test_offsets_need_keys_and_values() -> None:
 
 
 @pytest.mark.skipif(not WITH_PANDAS, reason="needs pandas")
-def test_pandas_objects() -> None:
+def test_data_frames_are_refused_and_series_are_read() -> None:
     pd: Any = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
     for op in (BY_INT, BY_STR, CastMap()):

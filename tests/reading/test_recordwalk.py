@@ -287,7 +287,7 @@ def test_the_first_map_may_be_any() -> None:
     assert Walked(walk_of({"a": 0}), maps, first=20).read == 0
 
 
-def test_kinds_of_maps() -> None:
+def test_dicts_counters_and_defaultdicts_are_walked() -> None:
     maps: list[Any] = [{"a": 1}, Counter(a=2), defaultdict(int, a=3), {}, OrderedDict(a=4)]
     found = Walked(walk_of({"a": 0}), maps)
     assert (found.read, found.reason) == (4, STOP)

@@ -97,7 +97,7 @@ def test_what_is_not_exactly_a_str_ends_the_walk(odd: Any, place: int) -> None:
     assert columns[:read].tolist() == [1] * read
 
 
-def test_strided_arrays() -> None:
+def test_strided_arrays_are_looked_up() -> None:
     keys = np.empty((40, 3), object)
     keys[:] = "z"
     keys[:, 1] = ["a", "b"] * 20
