@@ -365,6 +365,33 @@ def test_one_map_that_cannot_be_read_is_told_before_options_that_do_not_fit(name
                 op(given)
 
 
+def test_the_first_map_wins_between_a_value_and_a_key_that_are_refused() -> None:
+    """Conversions are made before keys are looked at, for all maps at once."""
+    sparse = CastMap(map_form="SPARSE", max_map=3, cast_to="TO_INT64", semantics="onnxruntime")
+    shared = DictVectorizer(int64_vocabulary=[1], unknown_columns=2, dtype="int64")
+    again = MapBatch.from_arrays([7, 7, 1], [1.0, 2.0, 0.5], [0, 2, 3])
+    later = MapBatch.from_arrays([1, 7, 7], [0.5, 1.0, 2.0], [0, 1, 3])
+    cases: list[tuple[Any, Any, type[Exception], str]] = [
+        (sparse, [{-1: "5"}, {1: "x"}], ValueError, "map 0: key -1 must not be negative"),
+        (sparse, [{1: "x"}, {-1: "5"}], CastError, "map 0: key 1: value 'x' cannot"),
+        (shared, again, DuplicateKeyError, "map 0: key 7 is repeated"),
+        (shared, later, CastError, "map 0: key 1: value 0.5 cannot"),
+    ]
+    for name in WAYS:
+        for op, batch, error, message in cases:
+            for call in (op, op.csr) if WITH_SCIPY else (op,):
+                with way(name), pytest.raises(error, match=message):
+                    call(batch)
+
+
+def test_values_of_skipped_entries_are_not_converted_by_any_engine() -> None:
+    op = DictVectorizer(int64_vocabulary=[1], dtype="int64", handle_unknown="ignore")
+    for name in WAYS:
+        with way(name):
+            assert op([{9: 0.5, 1: 2.0}, {8: float("nan")}]).tolist() == [[2], [0]]
+            assert op([9, 1, 8], [0.5, 2.0, math.nan], [0, 2, 3]).tolist() == [[2], [0]]
+
+
 def test_nothing_has_changed_after_an_error() -> None:
     op, twin = (DictVectorizer(string_vocabulary=["a", "b"]) for _ in range(2))
     for given in ([{"a": 1.0}, {"z": 1.0}], [{"a": 1.0}, {1: 1.0}], [{"a": None}], 5):
