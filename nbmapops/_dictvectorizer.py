@@ -28,6 +28,7 @@ from nbmapops._vocabulary import Index, Vocabulary, check_pruning
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from decimal import Decimal
     from fractions import Fraction
 
@@ -399,7 +400,7 @@ class DictVectorizer(Operator):
 
         Parameters
         ----------
-        matrix : ndarray, shape (B, V) or (V,), or SciPy sparse matrix or array, shape (B, V)
+        matrix : array_like, shape (B, V) or (V,), or SciPy sparse matrix or array, shape (B, V)
             Of a dense matrix, cells equal to the fill value are absent (NaN equals NaN), so an
             entry whose value was the fill value does not come back. A sparse one keeps what is
             stored, zeros too.
@@ -434,7 +435,10 @@ class DictVectorizer(Operator):
         if hasattr(matrix, "tocsr"):
             columns, data, offsets = self._stored(matrix)
         else:
-            columns, data, offsets = self._present(np.asarray(matrix))
+            lists = isinstance(matrix, (list, tuple))
+            columns, data, offsets = self._present(
+                _of_lists(matrix) if lists else np.asarray(matrix)
+            )
         vocabulary = plan.vocabulary
         assert vocabulary is not None
         if len(columns) and columns.max() >= len(vocabulary):
@@ -462,6 +466,11 @@ class DictVectorizer(Operator):
             )
 
     def _stored(self, matrix: Any) -> tuple[Array, Array, Array]:
+        if len(matrix.shape) != 2:
+            raise ValueError(
+                f"DictVectorizer: a sparse matrix must be 2-D, not {len(matrix.shape)}-D; pass "
+                ".reshape(1, -1)"
+            )
         self._check_width(matrix.shape)
         rows = matrix.tocsr()
         # SciPy does not look at the arrays of a matrix again once it is made.
@@ -650,7 +659,18 @@ _LISTS = (list, tuple)
 _DEFAULTS = (("semantics", "strict"), ("unknown_columns", 0))  # which a repr leaves out
 
 
-def _cells(data: Array) -> Array:
+def _of_lists(matrix: Sequence[Any]) -> Array:
+    """Return lists as a matrix, by the rules of single scalars: NumPy would make `1` a text."""
+    one = not any(isinstance(row, (list, tuple, np.ndarray)) for row in matrix)
+    rows = [matrix] if one else matrix
+    lengths = {len(row) if isinstance(row, (list, tuple, np.ndarray)) else -1 for row in rows}
+    if len(lengths) != 1:
+        raise ValueError("DictVectorizer: the matrix must have rows of one length")
+    cells = _cells([cell for row in rows for cell in row])
+    return cells.reshape(len(rows), lengths.pop())
+
+
+def _cells(data: Array | list[Any]) -> Array:
     """Return cells of a matrix as values."""
     try:
         entries, bad = read_arrays(np.zeros(len(data), np.int64), data, None, "DictVectorizer")
@@ -658,7 +678,7 @@ def _cells(data: Array) -> Array:
         bad = BadMap(0, error)
     if bad is not None:
         raise TypeError(
-            f"DictVectorizer: the matrix of {data.dtype} has cells that are not values; a value "
-            "must be a number (int64, float32, float64) or a str"
+            f"DictVectorizer: the matrix of {getattr(data, 'dtype', 'lists')} has cells that are "
+            "not values; a value must be a number (int64, float32, float64) or a str"
         ) from bad.error
     return entries.values

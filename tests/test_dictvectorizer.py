@@ -729,6 +729,33 @@ def test_inverse_of_objects_takes_text_only() -> None:
             by_int(fill_value=fill).inverse(np.array([[0, 1.5, 0]], object))
 
 
+def test_inverse_of_lists_keeps_the_type_of_each_cell() -> None:
+    op = by_int()
+    assert op.inverse([[0, 2**53 + 1, 7]]).to_dicts() == [{2: 2**53 + 1, 3: 7}]
+    assert op.inverse([0, 1.5, 0]).to_dicts() == op.inverse(((0, 1.5, 0),)).to_dicts()
+    assert op.inverse([np.array([0, 5, 0]), [1, 0, 0]]).to_dicts() == [{2: 5}, {1: 1}]
+    assert op.inverse([["", "a\0", ""]]).to_dicts() == [{2: "a\0"}]
+    lists: list[Any] = [[[1, "a", 0]], [[2**53 + 1, 0.5, 0]], [[[1, 2, 3]]]]
+    for rows in lists:
+        with pytest.raises(TypeError, match="matrix of lists has cells that are not values"):
+            op.inverse(rows)
+    with pytest.raises(ValueError, match="missing values"):
+        op.inverse([[1, None, 0]])
+    for rows in ([[1, 0, 0], [1, 0]], [[1, 0, 0], 5]):
+        with pytest.raises(ValueError, match="rows of one length"):
+            op.inverse(rows)
+    with pytest.raises(ValueError, match="must have 3 columns, not 0"):
+        op.inverse([])
+
+
+@needs_scipy
+def test_inverse_of_a_sparse_vector_is_refused() -> None:
+    import scipy.sparse as sp
+
+    with pytest.raises(ValueError, match="a sparse matrix must be 2-D, not 1-D"):
+        by_int().inverse(sp.coo_array([1.0, 0, 2.0]))
+
+
 def test_inverse_does_not_share_or_change_the_matrix() -> None:
     matrix = np.array([[1.0, 0.0, 2.0]])
     back = by_int().inverse(matrix)
