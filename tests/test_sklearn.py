@@ -152,7 +152,7 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> Paths:
     if not available:
         monkeypatch.setattr(recordwalk, "available", lambda: True)
         monkeypatch.setattr(
-            records, "compiled_walk", lambda: recordwalk if recordwalk.available() else None
+            records, "record_walk", lambda: recordwalk if recordwalk.available() else None
         )
     monkeypatch.setattr(recordwalk, "Walk", Counted)
     monkeypatch.setattr(records.RecordReader, "_read_map", counted)
@@ -356,7 +356,7 @@ def test_small_batches_start_no_compiler(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse() -> Any:
         raise AssertionError("the walk was asked for")
 
-    monkeypatch.setattr(records, "compiled_walk", refuse)
+    monkeypatch.setattr(records, "record_walk", refuse)
     ours = same_as_scikit_learn(TEXT_MAPS, [{"a": 1, "zz": 2}, {"b": "text"}])
     for single in ({"a": 1.5, "b": 2}, {}, OrderedDict(c=1)):
         assert cells(ours.transform(single)) == cells(Original().fit(TEXT_MAPS).transform(single))

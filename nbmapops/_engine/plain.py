@@ -36,7 +36,7 @@ def _result_kind(plan: Plan, entries: Entries) -> str:
 def _maps(plan: Plan, entries: Entries) -> Iterator[tuple[list[int], list[Value]]]:
     """Yield columns and values of each map; raise the error of the first bad one."""
     keys, ends = entries.keys.to_array().tolist(), entries.offsets.tolist()
-    values, given, refused = _converted(plan, entries)
+    values, given, refused = _all_converted(plan, entries)
     kind = plan.result_kind(entries.value_kind)
     for number in range(len(ends) - 1):
         part = slice(ends[number], ends[number + 1])
@@ -52,7 +52,7 @@ def _maps(plan: Plan, entries: Entries) -> Iterator[tuple[list[int], list[Value]
         yield columns, results
 
 
-def _converted(plan: Plan, entries: Entries) -> tuple[list[Value], list[Value], set[int]]:
+def _all_converted(plan: Plan, entries: Entries) -> tuple[list[Value], list[Value], set[int]]:
     """Return values in the kind of the result, as given, and the maps that may hold bad ones.
 
     A batch is converted at once: 0.2 us a text, where one by one takes 5 (asv: castmap.ReadTexts).

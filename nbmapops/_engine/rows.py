@@ -25,18 +25,14 @@ from nbmapops._load import load_kernels
 from nbmapops._reading.entries import Entries, empty_keys, readonly
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from nbmapops._constants import Array
     from nbmapops._engine.blocks import Work
     from nbmapops._options import Plan
     from nbmapops._vocabulary import Index
 
 
-@cache
-def compiled() -> ModuleType:
-    """Return the compiled kernels; an import statement in a function is slow."""
-    return load_kernels()
+# Asked for in every call, where a cached result needs no call of a Python function.
+loaded_kernels = cache(load_kernels)
 
 
 # ------------------------------------------------------------------------------- preparation
@@ -77,7 +73,7 @@ def prepare(plan: Plan, entries: Entries) -> Prepared:
         bad = negative if bad is None else min(bad, negative)
     offsets = entries.offsets
     if plan.expands:
-        columns = columns_of(index, keys)
+        columns = looked_up(index, keys)
         keys, index, values, offsets, late = expanded(plan, entries, columns, values)
         bad = min((each for each in (bad, late) if each is not None), default=None)
     if kind == "string":
@@ -97,9 +93,9 @@ def _first_refused(
     """
     policy = plan.policy
     if len(refused) and plan.form != "DENSE" and policy.skip_unknown:
-        refused = refused[columns_of(index, readonly(keys[refused])) >= 0]
+        refused = refused[looked_up(index, readonly(keys[refused])) >= 0]
     if len(refused) and policy.first_wins:
-        own = keys if plan.form == "DENSE" else columns_of(index, keys)
+        own = keys if plan.form == "DENSE" else looked_up(index, keys)
         refused = refused[~_is_again(own, entries.map_numbers())[refused]]
     return entries.map_of(int(refused[0])) if len(refused) else None
 
@@ -112,10 +108,10 @@ def _is_again(keys: Array, maps: Array) -> Array:
     return again
 
 
-def columns_of(index: Index, keys: Array) -> Array:
+def looked_up(index: Index, keys: Array) -> Array:
     """Return the column of each key, -1 for one that is not a word."""
     columns = np.empty(len(keys), np.int64)
-    check_status(compiled().lookup(*index, keys, columns))
+    check_status(loaded_kernels().lookup(*index, keys, columns))
     return columns
 
 
@@ -125,7 +121,7 @@ def known_columns(plan: Plan, entries: Entries) -> Array:
         raise BadRow(entries.map_of(0))
     assert plan.vocabulary is not None
     keys, index = entries.keys.place(plan.vocabulary)
-    return columns_of(index, keys)
+    return looked_up(index, keys)
 
 
 # ------------------------------------------------------------------------------- dense rows
@@ -161,7 +157,7 @@ def dense(
             return (status if status < 0 else status + start), stop
 
     row_bytes = plan.width * rows.dtype.itemsize
-    _run(ready, block, row_blocks(ready.offsets, row_bytes, threads), threads)
+    _run_blocks(ready, block, row_blocks(ready.offsets, row_bytes, threads), threads)
     return rows
 
 
@@ -174,7 +170,7 @@ def _write_dense(
     prefilled: bool = False,
 ) -> int:
     policy = plan.policy
-    status: int = compiled().vectorize_dense(
+    status: int = loaded_kernels().vectorize_dense(
         *ready.words, ready.keys, ready.values, ready.offsets, *maps,
         fill, prefilled, policy.skip_unknown, policy.first_wins, rows,
     )  # fmt: skip
@@ -191,7 +187,9 @@ def _block_of(ready: Prepared, start: int, stop: int) -> Prepared:
     )
 
 
-def _run(ready: Prepared, work: Work, blocks: list[tuple[int, int]], threads: int) -> list[int]:
+def _run_blocks(
+    ready: Prepared, work: Work, blocks: list[tuple[int, int]], threads: int
+) -> list[int]:
     """Run the blocks; raise `BadRow` for the first map that a kernel or the preparation refused."""
     try:
         ends = run_blocks(work, blocks, threads)
@@ -210,7 +208,7 @@ def ordered(
 
     Numbers are written to `out` where it is given; it has room for every entry.
     """
-    kernels = compiled()
+    kernels = loaded_kernels()
     ready = prepare(plan, entries)
     offsets, first_wins = ready.offsets, plan.policy.first_wins
     kind = ready.kind if ready.pool is None else "int64"
@@ -229,7 +227,7 @@ def ordered(
         return status, end
 
     blocks = row_blocks(offsets, 0, threads)
-    ends = _run(ready, block, blocks, threads)
+    ends = _run_blocks(ready, block, blocks, threads)
     size = _close_gaps(offsets, blocks, ends, new_offsets, target)
     return target[:size] if ready.pool is None else ready.pool[target[:size]], new_offsets
 
@@ -271,7 +269,7 @@ def csr(plan: Plan, entries: Entries, index_dtype: type | None = None, threads: 
 
 def write_csr(plan: Plan, ready: Prepared, parts: Parts, threads: int = 1) -> int:
     """Write rows to the front of arrays that have room for every entry; return their size."""
-    kernels, policy = compiled(), plan.policy
+    kernels, policy = loaded_kernels(), plan.policy
     offsets = ready.offsets
     bits = parts.data.view(ready.values.dtype)
 
@@ -284,5 +282,5 @@ def write_csr(plan: Plan, ready: Prepared, parts: Parts, threads: int = 1) -> in
         return status, end
 
     blocks = row_blocks(offsets, 0, threads)
-    ends = _run(ready, block, blocks, threads)
+    ends = _run_blocks(ready, block, blocks, threads)
     return _close_gaps(offsets, blocks, ends, parts.indptr, parts.indices, parts.data)

@@ -16,7 +16,7 @@ import numpy as np
 from nbmapops._engine import choose
 from nbmapops._engine.blocks import Parts, check_out, csr_array_of, index_dtype_for
 from nbmapops._engine.dispatch import CARRIED
-from nbmapops._engine.rows import compiled
+from nbmapops._engine.rows import loaded_kernels
 from nbmapops._limits import limits
 from nbmapops._load import is_foreign
 from nbmapops._reading.entries import KINDS, int_array, readonly
@@ -393,7 +393,7 @@ def _first_type(maps: Sequence[Map]) -> type:
 _CARRIED = {np.dtype(kind): carried for kind, carried in CARRIED.items()}
 
 
-def _canonical(plan: Plan, keys: object, values: object) -> bool:
+def _is_canonical(plan: Plan, keys: object, values: object) -> bool:
     """Tell whether keys and values can go to a kernel as they are."""
     return (
         limits.shortcuts
@@ -416,13 +416,13 @@ def _canonical(plan: Plan, keys: object, values: object) -> bool:
 
 def arrays_ordered(plan: Plan, keys: object, values: object) -> Array | None:
     """Return the values of one map, given as two arrays, by ascending key (CastMap, DENSE)."""
-    if not (choose.is_loaded("order") and _canonical(plan, keys, values)):
+    if not (choose.is_loaded("order") and _is_canonical(plan, keys, values)):
         return None
     assert isinstance(keys, np.ndarray)
     assert isinstance(values, np.ndarray)
     if choose.plain_cost(len(keys)) < choose.CALL:
         return None
-    kernels, carried = compiled(), _CARRIED[values.dtype]
+    kernels, carried = loaded_kernels(), _CARRIED[values.dtype]
     result = np.empty(len(values), values.dtype)
     status, _ = kernels.order_dense(
         readonly(keys), readonly(values).view(carried), readonly(int_array([0, len(keys)])),
@@ -436,7 +436,7 @@ def is_small(keys: object) -> bool:
     return isinstance(keys, np.ndarray) and keys.size < 2 * limits.thread_entries
 
 
-def _canonical_batch(plan: Plan, keys: object, values: object, offsets: object) -> bool:
+def _is_canonical_batch(plan: Plan, keys: object, values: object, offsets: object) -> bool:
     """Tell whether a batch that is given as three arrays can go to a kernel as it is."""
     return (
         plan.form == "VOCABULARY"
@@ -446,7 +446,7 @@ def _canonical_batch(plan: Plan, keys: object, values: object, offsets: object) 
         and 1 < len(offsets) <= limits.block_entries
         and offsets.flags.forc
         and offsets.flags.aligned
-        and _canonical(plan, keys, values)
+        and _is_canonical(plan, keys, values)
         and offsets[0] == 0
         and offsets[-1] == len(keys)  # type: ignore[arg-type]
     )
@@ -457,12 +457,12 @@ def arrays_dense(plan: Plan, keys: Any, values: Any, offsets: Any) -> Array | No
     if (
         plan.fill is not None
         or not choose.is_loaded("dense")
-        or not _canonical_batch(plan, keys, values, offsets)
+        or not _is_canonical_batch(plan, keys, values, offsets)
         or (len(offsets) - 1) * plan.width * values.itemsize > limits.block_bytes
     ):
         return None
     assert plan.vocabulary is not None
-    kernels, carried, rows = compiled(), _CARRIED[values.dtype], len(offsets) - 1
+    kernels, carried, rows = loaded_kernels(), _CARRIED[values.dtype], len(offsets) - 1
     result = np.zeros((rows, plan.width), values.dtype)
     status = kernels.vectorize_dense(
         *plan.vocabulary.index, readonly(keys), readonly(values).view(carried), readonly(offsets),
@@ -475,7 +475,7 @@ def arrays_csr(
     plan: Plan, keys: Any, values: Any, offsets: Any, index_dtype: type | None
 ) -> csr_array | None:
     """Return the CSR matrix of a batch that is given as three arrays."""
-    if not choose.is_loaded("csr") or not _canonical_batch(plan, keys, values, offsets):
+    if not choose.is_loaded("csr") or not _is_canonical_batch(plan, keys, values, offsets):
         return None
     assert plan.vocabulary is not None
     return _csr(plan, plan.vocabulary.index, keys, values, offsets, index_dtype)
@@ -490,7 +490,7 @@ def _csr(
     index_dtype: type | None,
 ) -> csr_array | None:
     """Return the matrix of canonical arrays, or None where the kernel finds a bad map."""
-    kernels = compiled()
+    kernels = loaded_kernels()
     carried, entries, rows = _CARRIED[values.dtype], len(keys), len(offsets) - 1
     dtype = index_dtype_for(entries, plan.width, index_dtype, plan.operator)
     data, indices = np.empty(entries, values.dtype), np.empty(entries, dtype)

@@ -82,7 +82,7 @@ class _Entries(NamedTuple):
         return _Entries(self.keys.slice(0, end), self.values.slice(0, end), offsets, None, nulls)
 
 
-def is_column(obj: object) -> bool:
+def is_arrow(obj: object) -> bool:
     """Whether an object is Arrow data (a pandas Series: only with an Arrow dtype)."""
     if hasattr(getattr(obj, "dtype", None), "pyarrow_dtype"):
         return True
@@ -201,7 +201,7 @@ def _import(column: Any, operator: str) -> ArrowChunks:
         return pa.chunked_array([pa.ListArray.from_arrays(ends, column.values)])
     if isinstance(column, pa.StructScalar):
         return pa.chunked_array([pa.repeat(column, 1)])
-    if not is_column(column):
+    if not is_arrow(column):
         lazy = "; .collect() it and pick the column" if hasattr(column, "collect") else ""
         raise TypeError(f"{operator}: {type(column).__name__} is not an Arrow column of maps{lazy}")
     if hasattr(column, "columns"):

@@ -95,7 +95,7 @@ def read_input(
     if scalar or _may_be_column(maps):
         from nbmapops._reading import arrow
 
-        if arrow.is_column(maps):
+        if arrow.is_arrow(maps):
             entries, _, bad = arrow.read_maps(maps, operator=operator, skip_large=skip_large)
             return Input(entries, one=scalar, bad=bad)
     return reader(maps_of(maps, operator), one=False)

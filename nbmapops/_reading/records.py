@@ -149,7 +149,7 @@ class RecordReader:
         if not choose.compiled(entries, len(block), "records"):
             return
         if type(words) is dict and set(map(type, words)) <= _WORDS:
-            self._module = compiled_walk()
+            self._module = record_walk()
         self._may_walk = self._module is not None
         if self._module is not None and self._conversion is not None:
             unknown = self._module.LEARN if self.learn else self._module.IGNORE
@@ -321,7 +321,7 @@ class RecordReader:
         return Rows(data, indices, offsets, is_sorted)
 
 
-def compiled_walk() -> ModuleType | None:
+def record_walk() -> ModuleType | None:
     """Return the module of the compiled walk, or None where it cannot be used."""
     if mappings.compiled_walk() is None:
         return None

@@ -27,7 +27,7 @@ from nbmapops import (  # noqa: E402
     UnknownKeyError,
 )
 from nbmapops._reading import arrow  # noqa: E402
-from nbmapops._reading.arrow import is_column  # noqa: E402
+from nbmapops._reading.arrow import is_arrow  # noqa: E402
 from nbmapops._reading.arrowtext import Text  # noqa: E402
 from nbmapops._reading.entries import Entries, Int64Keys  # noqa: E402
 from nbmapops._reading.inputs import read_input  # noqa: E402
@@ -832,7 +832,7 @@ def test_integers_that_arrow_does_not_have_are_a_type_error() -> None:
 
 def test_what_is_no_arrow_column() -> None:
     for obj in ([{1: 2.0}], {1: 2.0}, np.zeros(3), None, "text"):
-        assert not is_column(obj)
+        assert not is_arrow(obj)
         with pytest.raises(TypeError, match="is not an Arrow column of maps"):
             read_column(obj)
 
@@ -1346,7 +1346,7 @@ ROWS: list[Map] = [[("a", 1.0)], [], None, [("b", 2.0), ("a", 3.0)]]
 
 
 def check_rows(column: Any) -> None:
-    assert is_column(column)
+    assert is_arrow(column)
     parts = read_column(column, null_map="empty")
     assert maps_of(parts) == [row or [] for row in ROWS]
     assert nulls_of(parts) == [row is None for row in ROWS]
@@ -1377,7 +1377,7 @@ def test_arrow_columns_of_pandas_are_read() -> None:
     array = pa.chunked_array([column_of(ROWS, pa.string())])
     check_rows(pandas.Series(pandas.arrays.ArrowExtensionArray(array), index=[7, 8, 9, 10]))
     for series in (pandas.Series([{"a": 1.0}]), pandas.Series([1]), pandas.Series(["a"])):
-        assert not is_column(series)
+        assert not is_arrow(series)
     frame = pandas.DataFrame({"a": [1, 2], "b": [3, 4]})
     with pytest.raises(TypeError, match=r'table\[\'a\'\].*to_dict\("records"\) if every row'):
         read_column(frame)
