@@ -298,7 +298,7 @@ class DictVectorizer(Operator):
                 row = few.row(maps, out)
             else:
                 row = few.rows(maps, out) if type(maps) in _LISTS else None
-            if row is not None and threads == 1:
+            if row is not None and threads >= 1:
                 return row
         threads = check_threads("DictVectorizer", threads)
         alone = threads == 1 or is_small(maps)
@@ -351,9 +351,10 @@ class DictVectorizer(Operator):
         """
         dtype = self._check_sparse(index_dtype, threads)
         matrix = None
-        if len(self._plans) == 1 and (threads == 1 or is_small(maps)):
+        if len(self._plans) == 1:
             if offsets is not None:
-                matrix = arrays_csr(self._plan, maps, values, offsets, dtype)
+                if threads == 1 or is_small(maps):
+                    matrix = arrays_csr(self._plan, maps, values, offsets, dtype)
             elif values is None and self._few is not None and type(maps) in _LISTS:
                 matrix = self._few.csr(maps, dtype)
         if matrix is not None:

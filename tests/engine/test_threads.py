@@ -233,3 +233,23 @@ def test_threads_that_write_into_one_array() -> None:
     at_once(lambda n: op(batch[bounds[n] : bounds[n + 1]], out=out[bounds[n] : bounds[n + 1]]))
 
     assert same_bits(out, op(batch))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 64])
+def test_small_dicts_take_their_shortcuts_with_any_number_of_threads(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("the general way was taken")
+
+    monkeypatch.setattr(DictVectorizer, "_read", refuse)
+    for op, key in (
+        (DictVectorizer(int64_vocabulary=[1, 2]), 1),
+        (DictVectorizer(string_vocabulary=["a", "b"]), "a"),
+    ):
+        maps: Any = [{key: 1.5}, {}, {key: 2.5}]
+        assert op(maps[0], threads=threads).tolist() == [1.5, 0]
+        assert op(maps, threads=threads).tolist() == [[1.5, 0], [0, 0], [2.5, 0]]
+        if WITH_SCIPY:
+            rows = op.csr(maps, threads=threads).toarray()
+            assert rows.tolist() == [[1.5, 0], [0, 0], [2.5, 0]]
