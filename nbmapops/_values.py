@@ -1,4 +1,4 @@
-"""Conversions (bottom layer): every rule that turns a value of one type into one of another.
+"""Values: every rule that turns a value of one type into one of another.
 
 Three sets of rules share one table: "strict" (CastMap), "exact" (``DictVectorizer(dtype=...)``: as
 strict, but an integer takes only whole numbers) and "onnxruntime" (what its C++ kernels do in the C

@@ -1,4 +1,4 @@
-"""The vocabulary of a DictVectorizer: its words, and the index that finds their columns.
+"""Vocabulary: the words of a DictVectorizer, and the index that finds their columns.
 
 Text words are found through a dict, int64 words through the arrays that `nbmapops.kernels`
 reads (described there). Small tables are made by NumPy; Numba is loaded only for a hash.

@@ -1,4 +1,4 @@
-"""dask: maps in a bag, or in an Arrow column of a data frame, to a dask array (extra ``[dask]``).
+"""Adapter, dask: maps in a bag or an Arrow column become a dask array (extra ``[dask]``).
 
 dask schedules, restarts and moves; every partition goes through an operator as it is. A partition
 is a batch of maps in any form that an operator takes, and becomes one block of rows. Where maps or

@@ -1,4 +1,4 @@
-"""Adapter: scikit-learn's DictVectorizer, with records read by compiled code."""
+"""Adapter, sklearn: scikit-learn's DictVectorizer, with records read by compiled code."""
 
 from __future__ import annotations
 

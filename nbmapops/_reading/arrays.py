@@ -1,4 +1,4 @@
-"""The one place that validates arrays: keys, values and offsets from outside, made canonical."""
+"""Reading, arrays: keys, values and offsets are validated, here only, and made canonical."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of other libraries as plain arrays or lists; a missing value in one is an error.
+"""Reading, columns: those of other libraries as plain arrays or lists; missing values are errors.
 
 Nothing is imported for it: a column comes from a library that its owner has imported already.
 """

@@ -1,4 +1,4 @@
-"""Keys of any shape to columns: a vocabulary as an encoder."""
+"""Reading, look-up: keys of any shape to columns, so that a vocabulary is an encoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records into the rows of a matrix: maps of numbers, text, lists of text and None.
+"""Reading, records: maps of numbers, text, lists of text and None become rows of a matrix.
 
 What scikit-learn's DictVectorizer makes of them: a number stands in the column of its key, a text
 in that of the name ``key=text``. The compiled walk of `recordwalk` reads what it takes, and

@@ -1,4 +1,4 @@
-"""Which scalars are keys and values, and of what kind: the rules for one map of Python objects."""
+"""Reading, scalars: which are keys and values, and of what kind: the rules for one map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long tables (row, key, value) and columns of lists, read into keys, values and offsets."""
+"""Reading, tables: long ones (row, key, value) and columns of lists become entries."""
 
 from __future__ import annotations
 

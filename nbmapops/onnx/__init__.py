@@ -1,4 +1,4 @@
-"""ONNX: operators from nodes and as models, for the reference evaluator, before onnxruntime.
+"""Adapter, ONNX: operators as nodes and models, in the reference evaluator, before onnxruntime.
 
 onnxruntime takes one map per run, and from Python only maps of float values. `MapSession` runs
 the map operators at the front of a model here, on a whole batch, and leaves the rest of the model
