@@ -671,7 +671,7 @@ def _of_lists(matrix: Sequence[Any]) -> Array:
     return cells.reshape(len(rows), lengths.pop())
 
 
-def _cells(data: Array | list[Any]) -> Array:
+def _cells(data: Array | list[object]) -> Array:
     """Return cells of a matrix as values."""
     try:
         entries, bad = read_arrays(np.zeros(len(data), np.int64), data, None, "DictVectorizer")

@@ -15,6 +15,8 @@ from nbmapops._reading.entries import readonly
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from nbmapops._constants import Array
+
 __all__ = ["Precompiled", "precompile"]
 
 
@@ -107,7 +109,7 @@ def _use_array_kernels() -> None:
     pilots, slots = np.zeros(2, np.uint16), np.empty(12, np.int64)
     kernels.build_hash(words, 6, 1, 1, pilots, slots)
     kernels.distinct(words, 1)
-    none: list[Any] = [np.empty(0, dtype) for dtype in (np.uint16, np.int64, np.int32)]
+    none: list[Array] = [np.empty(0, dtype) for dtype in (np.uint16, np.int64, np.int32)]
     header = np.array([kernels.FORMAT, kernels.RANGE, 200, 0, 0, 0, 0, 0])
     index = [readonly(each) for each in (header, *none)]
     kernels.lookup(*index, words, np.empty(3, np.int64))
@@ -146,7 +148,7 @@ def _use_walks() -> None:
 
     if not dictwalk.available():
         return
-    kinds: dict[Any, Any] = {np.float64: 1.0, np.int64: 1, np.float32: np.float32(1)}
+    kinds: dict[type[np.generic], object] = {np.float64: 1.0, np.int64: 1, np.float32: np.float32(1)}
     words = ["a", "b"]
     for kind, value in kinds.items():
         keys, values, offsets = np.empty(4, np.int64), np.empty(4, kind), np.zeros(3, np.int64)
