@@ -148,7 +148,8 @@ def _use_walks() -> None:
 
     if not dictwalk.available():
         return
-    kinds: dict[type[np.generic], object] = {np.float64: 1.0, np.int64: 1, np.float32: np.float32(1)}
+    single = np.float32(1)
+    kinds: dict[type[np.generic], object] = {np.float64: 1.0, np.int64: 1, np.float32: single}
     words = ["a", "b"]
     for kind, value in kinds.items():
         keys, values, offsets = np.empty(4, np.int64), np.empty(4, kind), np.zeros(3, np.int64)
