@@ -242,14 +242,15 @@ def _offsets(offsets: object, entries: int, operator: str) -> Array:
             raise ValueError(f"{operator}: offsets must end at {entries}, the number of entries")
         array = int_array(scalars)
     if len(array) == 0:
-        raise ValueError(f"{operator}: offsets are empty; B maps have B + 1 offsets")
+        raise ValueError(f"{operator}: offsets are empty; they must be B + 1 for B maps")
     if array[0] != 0:
         raise ValueError(f"{operator}: offsets start at {array[0]}; they must start at 0")
     falls = array[1:] < array[:-1]
     if falls.any():
         number = int(falls.argmax())
         raise ValueError(
-            f"{operator}: map {number}: offsets fall from {array[number]} to {array[number + 1]}"
+            f"{operator}: map {number}: offsets fall from {array[number]} to {array[number + 1]}; "
+            "they must not fall"
         )
     if array[-1] != entries:
         raise ValueError(

@@ -75,7 +75,8 @@ class MapBatch:
 
     def __init__(self) -> None:
         raise TypeError(
-            "MapBatch is made by MapBatch.from_arrays, MapBatch.from_dicts or MapBatch.from_arrow"
+            "MapBatch must be made by from_arrays, from_dicts, from_rows, from_lists or "
+            "from_arrow, as in MapBatch.from_dicts(maps)"
         )
 
     @classmethod

@@ -101,7 +101,9 @@ def _of_library(data: Any, name: str) -> Array | list[Any]:
     try:
         array = np.asarray(data)
     except NotImplementedError as error:  # pyarrow, for its unions
-        raise TypeError(f"{name} are a column of {getattr(data, 'type', dtype)}") from error
+        raise TypeError(
+            f"{name} are a column of {getattr(data, 'type', dtype)}; it must hold numbers or text"
+        ) from error
     if array.dtype.kind == "f" and getattr(dtype, "kind", "f") in "iu":
         raise ValueError(f"{name} hold missing values; drop them or fill them first")
     if array.dtype.kind == "U" and hasattr(data, "to_list"):

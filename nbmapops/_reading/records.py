@@ -364,7 +364,9 @@ def _items(row: int, mapping: Any) -> Iterable[tuple[object, object]]:
     keys, values = items_of(where, mapping)
     if len(set(keys)) < len(keys):
         repeated = next(key for number, key in enumerate(keys) if key in keys[:number])
-        raise DuplicateKeyError(f"{where}: key {show(repeated)} is repeated")
+        raise DuplicateKeyError(
+            f"{where}: key {show(repeated)} is repeated; a map must hold each key once"
+        )
     return zip(keys, values, strict=True)
 
 

@@ -42,7 +42,10 @@ def read_rows(
     )
     numbers = _row_numbers(rows, entries, operator)
     if len(raw_values) != entries:
-        raise ValueError(f"{operator}: {entries} keys but {len(raw_values)} values")
+        raise ValueError(
+            f"{operator}: {entries} keys but {len(raw_values)} values; each entry must have "
+            "one of each"
+        )
     count = _map_count(numbers, n_maps, operator)
     offsets = _counted(numbers, count, operator)
     if bool((numbers[1:] >= numbers[:-1]).all()):
@@ -163,7 +166,8 @@ def read_lists(keys: object, values: object, operator: str) -> tuple[Entries, Ba
         flat_values, value_lengths = _flat(values, "values", operator)
     if len(lengths) != len(value_lengths):
         raise ValueError(
-            f"{operator}: {len(lengths)} lists of keys but {len(value_lengths)} lists of values"
+            f"{operator}: {len(lengths)} lists of keys but {len(value_lengths)} lists of values; "
+            "each map must have one of each"
         )
     odd = np.flatnonzero(lengths != value_lengths)
     if odd.size:
