@@ -56,6 +56,11 @@ def _keys(keys: KeyColumn) -> ArrowArray:
     if isinstance(keys, Text):
         return _whole(keys.to_arrow())
     codes, words = cast("tuple[Array, Sequence[str]]", keys.encode())
+    used = np.zeros(len(words), np.bool_)
+    used[codes] = True
+    if not used.all():  # a slice may have words that Arrow cannot hold outside of it
+        words = [words[number] for number in np.flatnonzero(used).tolist()]
+        codes = (np.cumsum(used) - 1)[codes]
     texts = _text(words, "key")
     sizes = np.fromiter((len(word.encode()) for word in words), np.int64, len(words))
     return _wide(texts, int(sizes[codes].sum())).take(pa.array(codes))

@@ -1705,6 +1705,14 @@ BATCHES: list[tuple[Any, Any, Any]] = [
 ]
 
 
+def test_a_slice_goes_to_arrow_whatever_text_is_outside_of_it() -> None:
+    batch = MapBatch.from_arrays(["\ud800", "b", "a"], ["\ud800", "x", "y"], [0, 1, 3])
+    assert batch[1:].to_arrow().to_pylist() == [[("b", "x"), ("a", "y")]]
+    assert batch[1:1].to_arrow().to_pylist() == []
+    with pytest.raises(ValueError, match="is not Unicode text"):
+        batch.to_arrow()
+
+
 @pytest.mark.parametrize(("keys", "values", "kind"), BATCHES)
 def test_batches_go_to_arrow_and_back(keys: Any, values: Any, kind: Any) -> None:
     offsets = [0, 2, 2, 3] if len(keys) else [0, 0]
