@@ -14,6 +14,7 @@ import numpy as np
 
 from nbmapops._cli.progress import progress
 from nbmapops._cli.source import Chunk, InputError, readable, short
+from nbmapops.errors import show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -289,7 +290,7 @@ _strictly = json.JSONDecoder(object_pairs_hook=_pairs, parse_float=_float).decod
 def _integer(key: str) -> int:
     """Return the integer; each has one spelling, so different keys stay different."""
     if not re.fullmatch(r"0|-?[1-9][0-9]{0,99}", key):
-        raise ValueError(f"key {key!r} is not a decimal integer such as 17 or -3")
+        raise ValueError(f"key {show(key)} is not a decimal integer such as 17 or -3")
     return int(key)
 
 

@@ -193,6 +193,13 @@ def test_bad_integer_keys_are_refused(
     assert fails(capsys, "maps.jsonl", "--key-type", "int64") == f"maps.jsonl:2: {reason}"
 
 
+def test_a_long_key_is_cut_where_it_is_shown(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("maps.jsonl", {"1" * 5000: 1})
+    assert len(fails(capsys, "maps.jsonl", "--key-type", "int64")) < 150
+
+
 def test_integer_key_out_of_range(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write("maps.jsonl", {"1": 1}, {"9223372036854775808": 1})
     reason = fails(capsys, "maps.jsonl", "--key-type", "int64")
