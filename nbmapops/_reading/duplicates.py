@@ -42,8 +42,9 @@ def sum_duplicates(entries: Entries) -> Entries | None:
     sums = values[first]  # not added to 0.0, which would lose the sign of -0.0
     later = np.ones(len(group), bool)
     later[first] = False
-    np.add.at(sums, group[later], values[later])
-    _refuse_wrapped(entries, sums, group, first)
+    with np.errstate(all="ignore"):  # sums of floats are infinite or NaN without a word
+        np.add.at(sums, group[later], values[later])
+    _refuse_wrapped(entries, sums, order, np.flatnonzero(starts))
     place = np.argsort(first)
     kept = first[place]
     ends = np.searchsorted(kept, offsets).astype(np.int64)
@@ -67,15 +68,15 @@ def _compiled_sums(entries: Entries, same: Array) -> Entries | None:
     return Entries(taken, readonly(sums[:end].copy()), readonly(ends))
 
 
-def _refuse_wrapped(entries: Entries, sums: Array, group: Array, first: Array) -> None:
-    """Raise where an int64 sum has wrapped."""
-    values = entries.values
+def _refuse_wrapped(entries: Entries, sums: Array, order: Array, starts: Array) -> None:
+    """Raise where an int64 sum has wrapped; entries of one sum follow each other in `order`."""
     if sums.dtype != np.int64:
         return
-    size = np.zeros(len(sums))
-    np.add.at(size, group, np.abs(values.astype(np.float64)))
-    for suspect in np.flatnonzero(size >= 2.0**62):
-        total = sum(values[group == suspect].tolist())
+    values, first = entries.values[order], order[starts]
+    sizes = np.add.reduceat(np.abs(values.astype(np.float64)), starts)
+    ends = np.append(starts[1:], len(order))
+    for suspect in np.flatnonzero((sizes >= 2.0**62) & (ends - starts > 1)).tolist():
+        total = sum(values[starts[suspect] : ends[suspect]].tolist())
         if total != int(sums[suspect]):
             number = entries.map_of(first[suspect])
             position = int(first[suspect] - entries.offsets[number])

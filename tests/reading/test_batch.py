@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import re
+import warnings
 from collections import Counter, OrderedDict, UserDict
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from nbmapops._limits import limits
 
 from ..reference import INT64_MAX, INT64_MIN
 from ..strategies import KEY_TYPES, VALUE_TYPES, Maps, Pairs, keys_of, maps_over, values_of
+from ..ways import WAYS, way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -380,6 +382,26 @@ def test_sum_outside_int64_is_refused() -> None:
 def test_text_is_not_summed() -> None:
     with pytest.raises(TypeError, match="text"):
         MapBatch.from_arrays([1, 1], ["a", "b"]).sum_duplicates()
+
+
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_sums_beyond_all_floats_are_infinite_without_a_warning(name: str, kind: str) -> None:
+    large = np.full(2, np.finfo(kind).max, kind)
+    with way(name), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert MapBatch.from_arrays([1, 1], large).sum_duplicates().to_dicts() == [{1: math.inf}]
+
+
+def test_of_many_large_sums_the_one_that_does_not_fit_is_named() -> None:
+    maps = 50_000
+    keys, ends = np.repeat(np.arange(maps), 2), np.arange(0, 2 * maps + 1, 2)
+    values = np.tile([2**62, 2**61], maps)
+    sums = MapBatch.from_arrays(keys, values, ends).sum_duplicates()
+    assert set(sums.values.tolist()) == {2**62 + 2**61}
+    values[-1] = 2**62
+    with pytest.raises(OverflowError, match=f"map {maps - 1}: key {maps - 1}: the sum {2**63} "):
+        MapBatch.from_arrays(keys, values, ends).sum_duplicates()
 
 
 def test_copies_and_equality_of_content() -> None:
