@@ -370,7 +370,8 @@ class MapBatch:
             entries = Entries(keys[part], values[part], readonly(offsets - offsets[0]))
             return MapBatch._of(entries, nulls)
         number = range(len(self))[which]
-        return _dict(number, *self._entries.map(number))
+        listed, scalars = self._entries.map(number)
+        return _dict(number, listed, _plain(scalars))
 
     def to_dicts(self) -> list[Map]:
         """Return the maps as dicts.
@@ -378,13 +379,19 @@ class MapBatch:
         Returns
         -------
         list of dict
-            Keys are int or str, values int, float, str, or np.float32 for float32 values, so
-            that `from_dicts` gives the same batch. A null map is an empty dict.
+            Keys are int or str, values int, float or str, as JSON takes them. A null map is an
+            empty dict.
 
         Raises
         ------
         DuplicateKeyError
             A map with a repeated key, which a dict cannot hold.
+
+        Notes
+        -----
+        A float32 value becomes the float that equals it, so that
+        ``MapBatch.from_dicts(dicts, value_type="float")`` gives the float32 values back, all bits
+        of numbers; without `value_type` they are float64.
 
         Examples
         --------
@@ -392,7 +399,7 @@ class MapBatch:
         [{'a': 1}, {'b': 2}]
         """
         keys, values, offsets = self._entries
-        listed = list(values) if values.dtype == np.float32 else values.tolist()
+        listed = values.tolist()
         pairs = zip(keys.to_array().tolist(), listed, strict=True)
         dicts = [dict(islice(pairs, length)) for length in np.diff(offsets).tolist()]
         if sum(map(len, dicts)) < len(listed):
@@ -491,6 +498,11 @@ class MapBatch:
 
     def _repr_html_(self) -> str:
         return as_table(self._entries, self._null_maps, repr(self)[1:-1])
+
+
+def _plain(values: Sequence[object]) -> Sequence[object]:
+    """Return float32 scalars as Python's floats, and others as they are."""
+    return [value.item() if isinstance(value, np.float32) else value for value in values]
 
 
 def _dict(number: int, keys: Sequence[object], values: Sequence[object]) -> Map:
