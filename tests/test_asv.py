@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import re
 import subprocess
@@ -62,6 +63,11 @@ def missing_library(error: BaseException | None) -> str | None:
     return None
 
 
+def skip_without_scikit_learn(code: str) -> None:
+    if "sklearn" in code:
+        pytest.importorskip("sklearn")
+
+
 @pytest.mark.parametrize(("benchmark_class", "params"), list(small_cases()))
 def test_benchmark_runs(
     benchmark_class: type[Any], params: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
@@ -72,6 +78,7 @@ def test_benchmark_runs(
     case = benchmark_class()
     if raw := methods(benchmark_class, "timeraw_"):
         code, setup = getattr(case, raw[0])(*params)
+        skip_without_scikit_learn(f"{setup}{code}")
         subprocess.run([sys.executable, "-c", f"{setup}\n{code}"], check=True)
         return
     try:
@@ -112,8 +119,11 @@ def test_every_case_that_a_comment_names_exists() -> None:
 @pytest.mark.parametrize("maps", [3, 50])
 def test_small_work_in_a_fresh_process_gives_what_is_right(maps: int) -> None:
     startup = load("benchmarks.startup")
+    has_scikit_learn = importlib.util.find_spec("sklearn") is not None
     for call, (_, variants) in startup.small_work(maps).items():
         for name, snippet in variants.items():
+            if "sklearn" in snippet.code and not has_scikit_learn:
+                continue
             names: dict[str, Any] = {}
             exec(f"{snippet.setup}\n{snippet.code}\nright = {snippet.check}", names)
             assert names["right"], (call, name)

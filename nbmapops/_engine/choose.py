@@ -67,7 +67,7 @@ _KERNELS: dict[Part, _Kernel] = {
     "csr": _Kernel("nbmapops.kernels", "vectorize_csr", 2.0, "csr_rows"),
     "order": _Kernel("nbmapops.kernels", "order_dense", 0.7, "ordered_rows"),
     "lookup": _Kernel("nbmapops.kernels", "lookup", 0.6),
-    "distinct": _Kernel("nbmapops.kernels", "distinct", 0.5),
+    "distinct": _Kernel("nbmapops.kernels", "distinct", 2.0),
     "sums": _Kernel("nbmapops.kernels", "sum_rows", 1.5),
     "rows": _Kernel("nbmapops.kernels", "group", 0.5),
     "texts": _Kernel("nbmapops._reading.textwalk", "_find", 1.5),

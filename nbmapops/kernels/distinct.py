@@ -22,7 +22,7 @@ __all__ = ["distinct", "sum_rows"]
 _U1 = np.uint64(1)
 
 
-@inlined
+@kernel
 def _probe(
     table: Array, shift: np.uint64, multiplier: np.uint64, key: Integer, empty: Integer
 ) -> np.uint64:
