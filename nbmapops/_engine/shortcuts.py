@@ -61,10 +61,11 @@ class FewDicts:
     as long and 2 us (asv: dictvectorizer.FewDicts).
     """
 
-    __slots__ = ("_fill", "_plan")
+    __slots__ = ("_fill", "_plan", "_width")
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        self._width = plan.width
         self._fill: Filler | None = None
 
     @staticmethod
@@ -77,10 +78,16 @@ class FewDicts:
         """Return the row of one dict."""
         if len(mapping) > limits.few_entries or not limits.shortcuts:
             return None
-        dtype = _DTYPES.get(_first_type([mapping]))
+        try:
+            dtype = _DTYPES.get(type(next(iter(mapping.values()), None)))
+        except RuntimeError as error:  # a dict that another thread changes
+            _refused(error)
+            return None
         if dtype is None:
             return None
-        row = self._zeros((self._plan.width,), dtype, out)
+        row = self._zeros((self._width,), dtype, out)
+        if row is not None and self._fill is not None and self._fill(mapping, row):
+            return row if out is None else out  # type: ignore[return-value]
         if row is None or not self._write(mapping, row):
             mixed = self._plain_rows([mapping], None) if out is None else None
             return None if mixed is None else mixed[0]

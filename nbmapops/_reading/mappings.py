@@ -382,7 +382,7 @@ def held(iterator: Iterator[Any]) -> list[object]:
         if kind not in DICTS:
             maps.append(_snapshot(mapping))
         elif sys.getrefcount(mapping) > alone:
-            maps.append(dict(mapping))
+            maps.append(dict.copy(mapping))
         else:
             maps.append(mapping)
     return maps
