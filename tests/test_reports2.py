@@ -171,6 +171,7 @@ import importlib.metadata
 import re
 import threading
 import time
+from collections import UserDict
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,7 @@ import pytest
 
 from nbmapops import CastMap, DictVectorizer, MapBatch
 from nbmapops._cli.command import main
+from nbmapops._engine import plain
 from nbmapops._engine.blocks import OK, BadRow, run_blocks
 from nbmapops._limits import limits
 
@@ -421,3 +423,72 @@ def test_rows_of_any_width_that_are_none() -> None:
             op(maps)
     if WITH_SCIPY:
         assert op.csr([]).shape == (0, 2**63 - 1)
+
+
+class Items(UserDict[Any, Any]):
+    """A mapping whose items are what somebody says."""
+
+    def __init__(self, say: Any) -> None:
+        super().__init__()
+        self.say = say
+
+    def items(self) -> Any:
+        return self.say()
+
+
+class Stopped(RuntimeError):
+    """Of a user's own."""
+
+
+def test_what_items_raises_comes_out_and_what_it_gives_must_be_pairs() -> None:
+    op = DictVectorizer(string_vocabulary=["a"])
+    own = [RuntimeError("the database is gone"), Stopped("stopped during iteration")]
+
+    def fail(error: Exception) -> Any:
+        raise error
+
+    for name in WAYS:
+        for error in own:
+            mapping = Items(lambda error=error: fail(error))
+            for given in (mapping, [mapping], iter([mapping])):
+                with way(name), pytest.raises(RuntimeError) as caught:
+                    op(given)
+                assert caught.value is error
+        for pair in ("ab", ["a", 1.0], ("a", 1.0, 2), 7):
+            mapping = Items(lambda pair=pair: [pair])
+            with way(name), pytest.raises(TypeError, match=r"map 0: items\(\) gave .* not a \("):
+                op([mapping])
+
+
+@pytest.mark.parametrize("key", [-(2**63) - 1, 2**63, -(2**200)])
+def test_a_key_on_either_side_of_int64_is_named(key: int) -> None:
+    op = DictVectorizer(int64_vocabulary=[1])
+    for name in WAYS:
+        for given in ([{1: 0.5}, {key: 0.5}], iter([{1: 0.5}, {key: 0.5}])):
+            with way(name), pytest.raises(OverflowError, match=r"map 1: key .* does not fit"):
+                op(given)
+
+
+@needs_scipy
+def test_a_bad_map_behind_the_first_one_is_not_told() -> None:
+    """Whether the int of map 0 is exact only the maps behind tell, of which one is bad."""
+    op = DictVectorizer(int64_vocabulary=[1])
+    maps: list[dict[int, Any]] = [{1: 2**53 + 1}, {9: 1}, {1: None}]
+    for name in WAYS:
+        for batch in (maps, iter(maps)):
+            with way(name), pytest.raises(KeyError, match="map 1: key 9 "):
+                op.csr(batch)
+
+
+def test_an_error_that_no_map_has_comes_out_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal handler may raise anything at any moment."""
+    foreign = ValueError("time is up")
+
+    def ring(*_: Any, **__: Any) -> Any:
+        raise foreign
+
+    op = DictVectorizer(int64_vocabulary=[1], dtype="int64")
+    monkeypatch.setattr(plain, "exact_one_map", ring)
+    with way("plain engine, no shortcuts"), pytest.raises(ValueError, match="time is up") as caught:
+        op([1], [2.0], [0, 1])
+    assert caught.value is foreign
