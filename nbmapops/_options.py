@@ -191,7 +191,7 @@ def check_sparse(plan: Plan, index_dtype: Any) -> type[np.signedinteger] | None:
     if plan.form == "DENSE":
         raise ValueError("CastMap: csr is for SPARSE; rows of DENSE have no missing positions")
     refuse_text(plan, plan.target or "float64")
-    if plan.fill not in (None, 0):
+    if plan.fill not in (None, 0) or repr(plan.fill) == "-0.0":
         raise ValueError(
             f"{plan.operator}: csr leaves missing positions out, which means 0, "
             f"but fill_value is {show(plan.fill)}"

@@ -786,7 +786,7 @@ def test_csr_refuses_text_and_fill_values() -> None:
     for op, given in refused:
         with pytest.raises(ValueError, match="text"):
             op.csr(*given)
-    for fill in (1, -1, 0.5, math.nan):
+    for fill in (1, -1, 0.5, math.nan, -0.0):
         with pytest.raises(ValueError, match="fill_value"):
             by_int(fill_value=fill).csr([{1: 1}])
     assert by_int(fill_value=0).csr([{1: 1}]).nnz == 1
