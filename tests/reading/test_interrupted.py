@@ -13,11 +13,13 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
 ]
 
-# Numba is loaded by the parent: tests/kernels/test_load.py interrupts its import. Each child makes
-# a first call, which loads or compiles the kernels and tests the walk, and is interrupted once.
+# Numba is loaded by the parent: tests/kernels/test_load.py interrupts its import. So is SciPy:
+# where a handler raises just after Python has taken its import lock, Python never gives it back,
+# and the next import in another thread waits for ever. Each child makes a first call, which loads
+# or compiles the kernels and tests the walk, and is interrupted; one that hangs says where.
 CODE = """
-import os, signal, sys, tempfile, time
-import numba, numpy as np
+import faulthandler, os, signal, sys, tempfile, time
+import numba, numpy as np, scipy.sparse
 from nbmapops import DictVectorizer
 from nbmapops._load import load_kernels
 
@@ -53,6 +55,7 @@ def in_a_child(work):
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
+        faulthandler.dump_traceback_later(200, exit=True)
         if cold:
             numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp()
         try:
