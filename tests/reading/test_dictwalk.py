@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter, OrderedDict, UserDict, defaultdict
+from decimal import Decimal
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -839,7 +840,7 @@ def test_the_walk_goes_on_after_maps_that_it_does_not_take(
         {int(key): float(key) / 3 for key in rng.permutation(300)[: rng.integers(40)]}
         for _ in range(3000)
     ]
-    maps[700] = OrderedDict({1: 0.5})  # not for the walk
+    maps[700] = {1: Decimal("0.5")}  # not for the walk
     maps[1500] = {key: float(key) for key in range(300)} | {7: 7}  # an int among floats
     maps[2999] = {}
     expected = np.zeros((3000, 300))
