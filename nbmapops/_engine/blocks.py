@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import deque
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from nbmapops._limits import limits
+from nbmapops._load import undisturbed
 from nbmapops._reading.scalars import DTYPES
 
 if TYPE_CHECKING:
@@ -135,9 +137,14 @@ def csr_array_of(parts: Parts, width: int) -> csr_array:
 @lru_cache(maxsize=32)
 def _template(shape: tuple[int, int]) -> csr_array:
     """Return an empty matrix of this shape."""
-    from scipy.sparse import csr_array
+    return _csr_array()(shape)
 
-    return csr_array(shape)
+
+@cache
+def _csr_array() -> type[csr_array]:
+    """Import SciPy, which takes long enough to be met by Ctrl-C and time limits."""
+    found: type[csr_array] = undisturbed(import_module, "scipy.sparse").csr_array
+    return found
 
 
 # ------------------------------------------------------------------------------- rows in blocks

@@ -13,13 +13,13 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
 ]
 
-# Numba is loaded by the parent: tests/kernels/test_load.py interrupts its import. So is SciPy:
-# where a handler raises just after Python has taken its import lock, Python never gives it back,
-# and the next import in another thread waits for ever. Each child makes a first call, which loads
-# or compiles the kernels and tests the walk, and is interrupted; one that hangs says where.
+# Numba is loaded by the parent: tests/kernels/test_load.py interrupts its import. Each child makes
+# a first call, which imports SciPy, loads or compiles the kernels and tests the walk, and is
+# interrupted; one that hangs says where. (Where a handler raises just after Python has taken its
+# import lock, Python never gives it back, and the next import in another thread waits for ever.)
 CODE = """
 import faulthandler, os, signal, sys, tempfile, time
-import numba, numpy as np, scipy.sparse
+import numba, numpy as np
 from nbmapops import DictVectorizer
 from nbmapops._load import load_kernels
 
