@@ -216,17 +216,18 @@ class JsonLines:
         numbers: Mapping = {}
         for key, value in mapping.items():
             kind = type(value)
+            name, number = key, value
             if kind is str and self._reading.one_hot:
-                key, value = f"{key}={value}", 1  # noqa: PLW2901
+                name, number = f"{key}={value}", 1
             elif value is None and self._reading.skip_nulls:
                 continue
             elif kind not in _NUMBERS:
                 raise ValueError(
                     f"key {key!r}: {short(value)} is not a number{_remedy(key, value)}"
                 )
-            if key in numbers:
-                raise ValueError(f"key {key!r} occurs twice in one map, once as key and text")
-            numbers[key] = value
+            if name in numbers:
+                raise ValueError(f"key {name!r} occurs twice in one map, once as key and text")
+            numbers[name] = number
         return numbers
 
 

@@ -106,9 +106,11 @@ class Spool:
             cells = np.repeat(np.arange(piece.rows), lengths) * len(columns) + numbers
             if not (cells[1:] > cells[:-1]).all():
                 order = np.argsort(cells)
-                numbers, data = numbers[order], data[order]  # noqa: PLW2901
+                arrays = numbers[order], data[order]
+            else:
+                arrays = numbers, data
             for file, array, start, stop in zip(
-                (self._codes, self._data), (numbers, data), place, after, strict=True
+                (self._codes, self._data), arrays, place, after, strict=True
             ):
                 file.seek(start)
                 file.write(array.data)
