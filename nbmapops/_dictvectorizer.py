@@ -299,7 +299,7 @@ class DictVectorizer(Operator):
             else:
                 row = few.rows(maps, out) if type(maps) in _LISTS else None
             if row is not None and threads >= 1:
-                return row
+                return row if out is None else out
         threads = check_threads("DictVectorizer", threads)
         alone = threads == 1 or is_small(maps)
         if offsets is not None and out is None and alone and len(self._plans) == 1:

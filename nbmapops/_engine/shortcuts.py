@@ -87,11 +87,11 @@ class FewDicts:
             return None
         row = self._zeros((self._width,), dtype, out)
         if row is not None and self._fill is not None and self._fill(mapping, row):
-            return row if out is None else out  # type: ignore[return-value]
+            return row
         if row is None or not self._write(mapping, row):
             mixed = self._plain_rows([mapping], None) if out is None else None
             return None if mixed is None else mixed[0]
-        return row if out is None else out  # type: ignore[return-value]
+        return row
 
     def rows(self, maps: Any, out: object) -> Array | None:
         """Return the rows of a list of dicts."""
@@ -103,7 +103,7 @@ class FewDicts:
         if fill is not None:
             rows = self._zeros((len(maps), self._plan.width), dtype, out)
             if rows is not None and self._fill_all(fill, maps, rows):
-                return rows if out is None else out  # type: ignore[return-value]
+                return rows
         return self._plain_rows(maps, out)
 
     def _plain_rows(self, maps: Dicts, out: object) -> Array | None:
@@ -116,14 +116,14 @@ class FewDicts:
             if rows is None:
                 return None
             rows[numbers, columns] = values
-            return rows if out is None else out  # type: ignore[return-value]
+            return rows
         dtype = self._common(maps)
         if dtype is None:
             return None
         rows = self._zeros((len(maps), self._plan.width), dtype, out)
         if rows is None or not self._write_all(maps, rows):
             return None
-        return rows if out is None else out  # type: ignore[return-value]
+        return rows
 
     def csr(self, maps: Any, index_dtype: type | None) -> csr_array | None:
         """Return the rows of a list of dicts as a sparse matrix."""
