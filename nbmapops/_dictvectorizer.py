@@ -72,7 +72,7 @@ class DictVectorizer(Operator):
     Raises
     ------
     TypeError
-        A vocabulary that is a dict, a set or a str, or words of the wrong type.
+        A vocabulary that is a dict, a set or a str, or words or options of the wrong type.
     ValueError
         Both vocabularies or none, a repeated word, another option that is not one of these.
     OverflowError
@@ -81,8 +81,8 @@ class DictVectorizer(Operator):
     Notes
     -----
     The rules are those of the ONNX-ML text of ``ai.onnx.ml.DictVectorizer``; where it is silent,
-    the documentation (What the operators mean) says what is done. An int64 value reaches
-    an int64 result without ever being a float.
+    the documentation (What the operators mean) says what is done. Integers
+    that stand alone reach an int64 result without ever being floats.
 
     Examples
     --------
@@ -275,7 +275,8 @@ class DictVectorizer(Operator):
         TypeError
             Keys of the other type than the vocabulary's, mixed or other types, no maps at all.
         OverflowError
-            A key or an int value outside int64; an int among floats that float64 does not hold.
+            A key or an int value outside int64; an int among floats that float64 does not hold; a
+            Decimal or Fraction that neither holds.
         DuplicateKeyError
             A key twice in one map.
         CastError
@@ -540,7 +541,7 @@ class DictVectorizer(Operator):
 
     @property
     def handle_unknown(self) -> HandleUnknown:
-        """What a key outside the vocabulary is: "error" or "ignore"."""
+        """What a key outside the vocabulary is: "error" or "ignore"; without `unknown_columns`."""
         return "ignore" if next(iter(self._plans.values())).policy.skip_unknown else "error"
 
     @property

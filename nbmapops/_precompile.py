@@ -28,7 +28,7 @@ class Precompiled(NamedTuple):
     compiled : int
         How many kernels were compiled, counted for each of their types.
     found : int
-        How many were in the cache or in the process already.
+        How many were in the cache or in the process already, without those inside of others.
     seconds : float
         How long it took.
     folders : tuple of str

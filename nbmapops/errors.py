@@ -1,7 +1,8 @@
 """The exceptions that nbmapops adds to Python's own.
 
 They subclass the built-in exception a caller would expect, carry one readable sentence (operator,
-map, key, value, rule, remedy), and pickle like any exception, so they survive process pools.
+map, key, value, rule, and the remedy where there is one), and pickle like any exception, so they
+survive process pools.
 """
 
 from __future__ import annotations

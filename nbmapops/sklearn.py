@@ -39,7 +39,8 @@ class DictVectorizer(_Original):  # type: ignore[misc]
 
     A subclass of `sklearn.feature_extraction.DictVectorizer` with the same results, save that
     index arrays are int32 when they fit, so that linear models and SVMs take them, that values of
-    ``np.bool_`` are taken, and that `fit` refuses the values that `transform` refuses.
+    ``np.bool_`` are taken, and that `fit` refuses the types of values that `transform` refuses
+    (not numbers that `dtype` does not take).
 
     Parameters
     ----------
@@ -64,8 +65,8 @@ class DictVectorizer(_Original):  # type: ignore[misc]
 
     Notes
     -----
-    Lists, tuples and iterators of dicts with str and int keys are read by compiled code, whatever
-    the values: numbers of Python and NumPy, text, None, and lists, tuples and sets of text. Odd
+    Lists, tuples and iterators of dicts with str and int keys are read by compiled code: values
+    may be numbers of Python and NumPy, text, None, and lists, tuples and sets of text. Odd
     maps between them, and small inputs, are read in plain Python. A list of (key, value) pairs is
     a map, too. Conversion by skl2onnx works without registration.
 

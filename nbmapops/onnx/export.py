@@ -60,12 +60,13 @@ def to_node(
     Returns
     -------
     onnx.NodeProto
-        In the domain ``ai.onnx.ml``; `from_node` makes an equal operator of it, if `op` is strict.
+        In the domain ``ai.onnx.ml``; `from_node` makes an equal operator of it, if `op` is strict
+        and leaves out fill_value and handle_unknown.
 
     Raises
     ------
     ValueError
-        An option that ONNX has no attribute for: a fill_value other than 0, a dtype,
+        An option that ONNX cannot express: a fill_value other than 0, a dtype,
         ``handle_unknown="error"``, unknown_columns.
 
     Notes
