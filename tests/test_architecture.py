@@ -290,7 +290,7 @@ def test_kernels_are_found() -> None:
 @pytest.mark.parametrize("name", sorted(COMPILED))
 def test_what_compiled_code_reads_is_a_part_of_its_stamp(name: str) -> None:
     """Numba's cache does not notice a change in another file: the stamp of `_jit` does."""
-    from nbmapops._jit import STAMPED
+    from nbmapops._constants import STAMPED
 
     stamped = {module_name(path) for pattern in STAMPED for path in PACKAGE.glob(pattern)}
     assert name in stamped

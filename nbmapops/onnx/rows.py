@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from nbmapops._dictvectorizer import DictVectorizer
+from nbmapops._load import is_foreign
 from nbmapops._reading.batch import MapBatch, converted
 from nbmapops._reading.entries import KINDS
 from nbmapops._reading.inputs import read_input
@@ -213,8 +214,9 @@ class FrontOperator:
                     rows = self._quick(maps[0]).reshape(1, -1)
                 else:
                     rows = self._quick(maps)
-            except _REFUSALS:
-                pass  # the general way finds out what is wrong, or that nothing is
+            except _REFUSALS as error:  # the general way finds out what is wrong
+                if is_foreign(error):
+                    raise
             else:
                 found = self._given.placed(rows)
                 if found is not None:
@@ -226,8 +228,9 @@ class FrontOperator:
         if self._quick is not None and not isinstance(maps, MapBatch):
             try:
                 matrix = self._quick.csr(maps)
-            except _REFUSALS:
-                pass  # as in rows
+            except _REFUSALS as error:  # as in rows
+                if is_foreign(error):
+                    raise
             else:
                 data = self._given.placed(matrix.data)
                 if data is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections import UserDict
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ import onnx.helper as h
 import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
-from nbmapops.onnx import MapSession, from_node, reference_ops
+from nbmapops.onnx import MapSession, from_node, reference_ops, to_model
 
 from ..ort_capi import MapRunner
 from .models import DOMAIN, map_input, model_of, operator_model, tensor
@@ -277,3 +279,31 @@ def test_batches_in_every_form(tmp_path: Any) -> None:
         session = MapSession(source)
         for batch in (maps, tuple(maps), iter(maps), nbmapops.MapBatch.from_dicts(maps)):
             assert session.run(None, {"x": batch})[0].tolist() == [[0.5, 0.0], [0.0, 1.5]]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no signal of one's own")
+@pytest.mark.parametrize("one", [True, False])
+def test_what_a_signal_handler_raises_comes_out(one: bool) -> None:
+    """Also an error of a type that a refused map has."""
+
+    class Rings(UserDict[str, float]):
+        def items(self) -> Any:
+            if not rung:
+                rung.append(True)
+                signal.raise_signal(signal.SIGUSR1)
+            return super().items()
+
+    def ring(*_: object) -> None:
+        raise ValueError("time is up")
+
+    op = nbmapops.DictVectorizer(string_vocabulary=["a", "b"])
+    session = MapSession(to_model(op, value_type="float"))
+    maps = [Rings(a=1.0), Rings(b=2.0)]
+    rung: list[bool] = []
+    before = signal.signal(signal.SIGUSR1, ring)
+    try:
+        with pytest.raises(ValueError, match="time is up"):
+            session.run(None, {"x": maps[0] if one else maps})
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert session.run(None, {"x": maps})[0].tolist() == [[1.0, 0.0], [0.0, 2.0]]
