@@ -13,9 +13,9 @@ from nbmapops._constants import INT64_MAX
 from nbmapops._engine import choose
 from nbmapops._load import load_kernels
 from nbmapops._reading.arrays import column, read_arrays, typed
-from nbmapops._reading.columns import arrow_inside, is_column, is_missing, plain_column
+from nbmapops._reading.columns import arrow_inside, is_column, plain_column
 from nbmapops._reading.entries import Entries, Int64Keys, KeyColumn, TextKeys, int_array, readonly
-from nbmapops._reading.scalars import exact_scalar, kind_of
+from nbmapops._reading.scalars import exact_scalar, is_missing_map, kind_of
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _flat(data: Any, what: str, operator: str, *, sets: bool = False) -> tuple[A
 
 
 def _no_list(where: str, what: str, thing: object) -> Exception:
-    if is_missing(thing) or thing != thing:  # noqa: PLR0124 (NaN)
+    if is_missing_map(thing):
         return ValueError(f"{where}: its list of {what} is missing; fill it with [] or drop it")
     return TypeError(
         f"{where}: {what} must be a list, a tuple or an array, not {show(thing)} of type "

@@ -307,3 +307,14 @@ def test_arrow_columns_of_something_else_are_refused() -> None:
     corrupt = pa.chunked_array([data])
     with pytest.raises(ValueError, match="keys are a corrupt Arrow column"):
         MapBatch.from_lists(corrupt)
+
+
+def test_what_is_not_a_list_is_not_compared() -> None:
+    class Odd:
+        def __ne__(self, other: object) -> bool:
+            raise RuntimeError("its comparison has no truth value")
+
+        __hash__ = object.__hash__
+
+    with pytest.raises(TypeError, match="MapBatch: map 1: keys must be a list"):
+        MapBatch.from_lists([[1], Odd()])
