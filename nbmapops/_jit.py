@@ -21,6 +21,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
+from nbmapops._constants import STAMPED
 from nbmapops._load import forget_half_imported, is_foreign, undisturbed
 
 forget_half_imported()
@@ -38,9 +39,6 @@ __all__ = ["inlined", "kernel"]
 # What Numba passes around has no annotations.
 Untyped: TypeAlias = Any
 _Function = TypeVar("_Function", bound="Callable[..., Untyped]")
-
-STAMPED = ("_constants.py", "_jit.py", "kernels/*.py", "_reading/*walk.py")
-"""The files with compiled code, and what such code reads: a change in one compiles all anew."""
 
 # Versions of Numba whose compiled code was seen to load without the registries of its compiler.
 _LOADS_ALONE = ("0.68",)

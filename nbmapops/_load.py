@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -24,9 +25,9 @@ _Result = TypeVar("_Result")
 
 # Whose frames stand in the traceback of an error of Numba's, or of reading its files.
 _KNOWN = {*sys.stdlib_module_names, "llvmlite", "nbmapops", "numba", "numpy"}
-_loaded: list[ModuleType] = []
 
 
+@cache
 def load_kernels() -> ModuleType:
     """Import `nbmapops.kernels`, and with it Numba.
 
@@ -43,9 +44,7 @@ def load_kernels() -> ModuleType:
     ImportError
         In a subinterpreter, or when Numba cannot be imported; another call tries again.
     """
-    if not _loaded:
-        _loaded.append(undisturbed(import_module, "nbmapops.kernels"))
-    return _loaded[0]
+    return undisturbed(import_module, "nbmapops.kernels")
 
 
 def forget_half_imported() -> None:

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from nbmapops._constants import STAMPED
 from nbmapops._limits import limits
 from nbmapops._load import load_kernels
 
@@ -145,7 +146,7 @@ def _is_cached(name: str) -> bool:
         package = Path(__file__).parents[1]
     except NameError:  # frozen
         return False
-    sources = [*package.glob("kernels/*.py"), *package.glob("_reading/*walk.py")]
+    sources = [path for pattern in STAMPED for path in package.glob(pattern)]
     newest = max((path.stat().st_mtime for path in sources), default=0.0)
     folder = os.environ.get("NUMBA_CACHE_DIR")
     places = [Path(folder)] if folder else [package, Path.home() / ".cache" / "numba"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from nbmapops._engine import choose, plain
-from nbmapops._engine.rows import loaded_kernels
+from nbmapops._load import load_kernels
 from nbmapops._reading.entries import Int64Keys, int_array, readonly
 from nbmapops._reading.inputs import read_input
 from nbmapops._reading.mappings import MapReader
@@ -85,5 +85,5 @@ def distinct(keys: Array) -> Array:
         return plain.first_seen(keys)
     # Drawn anew, so that nobody can choose keys that collide; the result does not depend on it.
     multiplier = int.from_bytes(os.urandom(8), "little", signed=True) | 1
-    found: Array = loaded_kernels().distinct(readonly(keys), multiplier)
+    found: Array = load_kernels().distinct(readonly(keys), multiplier)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -29,10 +28,6 @@ if TYPE_CHECKING:
     from nbmapops._engine.blocks import Work
     from nbmapops._options import Plan
     from nbmapops._vocabulary import Index
-
-
-# Asked for in every call, where a cached result needs no call of a Python function.
-loaded_kernels = cache(load_kernels)
 
 
 # ------------------------------------------------------------------------------- preparation
@@ -111,7 +106,7 @@ def _is_again(keys: Array, maps: Array) -> Array:
 def looked_up(index: Index, keys: Array) -> Array:
     """Return the column of each key, -1 for one that is not a word."""
     columns = np.empty(len(keys), np.int64)
-    check_status(loaded_kernels().lookup(*index, keys, columns))
+    check_status(load_kernels().lookup(*index, keys, columns))
     return columns
 
 
@@ -170,7 +165,7 @@ def _write_dense(
     prefilled: bool = False,
 ) -> int:
     policy = plan.policy
-    status: int = loaded_kernels().vectorize_dense(
+    status: int = load_kernels().vectorize_dense(
         *ready.words, ready.keys, ready.values, ready.offsets, *maps,
         fill, prefilled, policy.skip_unknown, policy.first_wins, rows,
     )  # fmt: skip
@@ -208,7 +203,7 @@ def ordered(
 
     Numbers are written to `out` where it is given; it has room for every entry.
     """
-    kernels = loaded_kernels()
+    kernels = load_kernels()
     ready = prepare(plan, entries)
     offsets, first_wins = ready.offsets, plan.policy.first_wins
     kind = ready.kind if ready.pool is None else "int64"
@@ -269,7 +264,7 @@ def csr(plan: Plan, entries: Entries, index_dtype: type | None = None, threads: 
 
 def write_csr(plan: Plan, ready: Prepared, parts: Parts, threads: int = 1) -> int:
     """Write rows to the front of arrays that have room for every entry; return their size."""
-    kernels, policy = loaded_kernels(), plan.policy
+    kernels, policy = load_kernels(), plan.policy
     offsets = ready.offsets
     bits = parts.data.view(ready.values.dtype)
 

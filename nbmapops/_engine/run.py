@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from nbmapops._reading.entries import Entries
     from nbmapops._reading.inputs import Input
 
+    Ordered = tuple[Array, Array]
+
 Result = TypeVar("Result")
 
 
@@ -147,16 +149,20 @@ def ordered_dense(plan: Plan, given: Input, out: Array | None, threads: int) -> 
         row = plain.one(plan, given.source, out)
         if row is not None:
             return row
-    entries, bad = given.read_all()
-    given = given._replace(source=entries, bad=bad) if bad is not None else given
     kind = plan.result_kind("float32")
-    direct = _direct_out(plan, entries, out, kind, one=given.one) if bad is None else None
-    result, offsets = _run(
+
+    def placed(
+        found: Entries, run: Callable[[Array | None], Ordered]
+    ) -> tuple[Entries, Array | None, Ordered]:
+        direct = _direct_out(plan, found, out, kind, one=given.one)
+        return found, direct, run(direct)
+
+    entries, direct, (result, offsets) = _run(
         plan,
-        given if bad is not None else given._replace(source=entries),
+        given,
         "order",
-        lambda found: plain.ordered(plan, found, direct),
-        lambda found: rows.ordered(plan, found, direct, threads),
+        lambda found: placed(found, lambda to: plain.ordered(plan, found, to)),
+        lambda found: placed(found, lambda to: rows.ordered(plan, found, to, threads)),
     )
     if not given.one:
         result = result.reshape(_shape_of_equal_maps(offsets))

@@ -16,9 +16,8 @@ import numpy as np
 from nbmapops._engine import choose
 from nbmapops._engine.blocks import Parts, check_out, csr_array_of, index_dtype_for
 from nbmapops._engine.dispatch import CARRIED
-from nbmapops._engine.rows import loaded_kernels
 from nbmapops._limits import limits
-from nbmapops._load import is_foreign
+from nbmapops._load import is_foreign, load_kernels
 from nbmapops._reading.entries import KINDS, int_array, readonly
 from nbmapops._reading.mappings import compiled_walk, expected_entries
 from nbmapops._vocabulary import range_index
@@ -192,7 +191,7 @@ class FewDicts:
         read, _ = walk.walk(maps, 0, plan.key_kind, columns, False, keys, values, offsets)
         if read < len(offsets) - 1 or offsets[-1] != room:
             return None
-        return _csr(plan, words, keys, values, offsets, index_dtype)
+        return _kernel_csr(plan, words, keys, values, offsets, index_dtype)
 
     def _flat(self, maps: Dicts) -> tuple[Array, Array, Array] | None:
         """Return columns, values and the row of each entry of many plain dicts, read at once.
@@ -429,7 +428,7 @@ def arrays_ordered(plan: Plan, keys: object, values: object) -> Array | None:
     assert isinstance(values, np.ndarray)
     if choose.plain_cost(len(keys)) < choose.CALL:
         return None
-    kernels, carried = loaded_kernels(), _CARRIED[values.dtype]
+    kernels, carried = load_kernels(), _CARRIED[values.dtype]
     result = np.empty(len(values), values.dtype)
     status, _ = kernels.order_dense(
         readonly(keys), readonly(values).view(carried), readonly(int_array([0, len(keys)])),
@@ -469,7 +468,7 @@ def arrays_dense(plan: Plan, keys: Any, values: Any, offsets: Any) -> Array | No
     ):
         return None
     assert plan.vocabulary is not None
-    kernels, carried, rows = loaded_kernels(), _CARRIED[values.dtype], len(offsets) - 1
+    kernels, carried, rows = load_kernels(), _CARRIED[values.dtype], len(offsets) - 1
     result = np.zeros((rows, plan.width), values.dtype)
     status = kernels.vectorize_dense(
         *plan.vocabulary.index, readonly(keys), readonly(values).view(carried), readonly(offsets),
@@ -485,10 +484,10 @@ def arrays_csr(
     if not choose.is_loaded("csr") or not _is_canonical_batch(plan, keys, values, offsets):
         return None
     assert plan.vocabulary is not None
-    return _csr(plan, plan.vocabulary.index, keys, values, offsets, index_dtype)
+    return _kernel_csr(plan, plan.vocabulary.index, keys, values, offsets, index_dtype)
 
 
-def _csr(
+def _kernel_csr(
     plan: Plan,
     words: Index,
     keys: Array,
@@ -497,7 +496,7 @@ def _csr(
     index_dtype: type | None,
 ) -> csr_array | None:
     """Return the matrix of canonical arrays, or None where the kernel finds a bad map."""
-    kernels = loaded_kernels()
+    kernels = load_kernels()
     carried, entries, rows = _CARRIED[values.dtype], len(keys), len(offsets) - 1
     dtype = index_dtype_for(entries, plan.width, index_dtype, plan.operator)
     data, indices = np.empty(entries, values.dtype), np.empty(entries, dtype)

@@ -79,7 +79,7 @@ class _GrowingRows:
             refuse_text(self.plan, kind)
             self._take_kind(kind)
         if not compiled:
-            self._copy(self._plain(block))
+            self._copy(plain.csr(self.plan, entries, self.indices.dtype.type))
             return
         ready = rows.prepare(self.plan, entries)
         self._reserve(len(ready.values))
@@ -89,9 +89,6 @@ class _GrowingRows:
             parts = Parts(self.data[self.size :], self.indices[self.size :], indptr)
             written = rows.write_csr(self.plan, ready, parts)
         self._add(indptr, written)
-
-    def _plain(self, block: Block) -> Parts:
-        return plain.csr(self.plan, block.entries, self.indices.dtype.type)
 
     def _copy(self, parts: Parts) -> None:
         size = len(parts.data)

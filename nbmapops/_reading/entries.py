@@ -78,7 +78,7 @@ class Int64Keys:
     kind: ClassVar[KeyKind] = "int64"
 
     def __init__(self, array: Array) -> None:
-        self.array = array if not array.flags.writeable else readonly(array)
+        self.array = readonly(array)
 
     def __len__(self) -> int:
         return len(self.array)

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nbmapops import CastMap
 from nbmapops._engine import choose
 from nbmapops._limits import limits
 
@@ -19,6 +21,7 @@ from ..conftest import WITHOUT_JIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 SIZES = [10**n for n in range(2, 8)]
 COMPILED_ENTRY = 10e-9
@@ -157,3 +160,50 @@ def test_where_the_kernels_cannot_be_imported_all_runs_in_plain_python(
     assert [ask() for ask in asked] == [False, False]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "all work runs in plain Python: not here" in caplog.text
+
+
+@pytest.mark.parametrize("way", ["__call__", "ragged"])
+def test_an_engine_is_chosen_once_for_reading_and_converting(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[object] = []
+    compiled = choose.compiled
+
+    def noted(*arguments: Any) -> bool:
+        chosen.append(arguments)
+        return compiled(*arguments)
+
+    monkeypatch.setattr(choose, "compiled", noted)
+    getattr(CastMap(), way)([{2: 2.0, 1: 1.0}] * 100)
+    assert len(chosen) == 1
+
+
+def test_every_file_that_compiled_code_reads_makes_a_cache_old(tmp_path: Path) -> None:
+    """As `_jit.source_stamp` does, for which such a cache holds nothing."""
+    kept = tmp_path / "rows.vectorize_dense-1.py311.nbi"
+    kept.touch()
+    code = f"""
+        import os, pathlib, nbmapops._constants
+        from nbmapops._engine import choose
+
+        stat = pathlib.Path.stat
+        future = os.stat({str(kept)!r}).st_mtime + 60
+        class Later:
+            st_mtime = future
+        for name in ("", "_constants.py", "_jit.py"):
+            def told(path, **options):
+                return Later if name and path.name == name else stat(path, **options)
+            pathlib.Path.stat = told
+            choose._is_cached.cache_clear()
+            print(choose._is_cached("vectorize_dense"))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "False", "False"]
