@@ -51,7 +51,7 @@ class _Rules(NamedTuple):
     null_map: str
     null_value: str
     fill: object
-    operator: str = "MapBatch"
+    operator: str
 
 
 class _Entries(NamedTuple):
@@ -122,7 +122,7 @@ def read_maps(
     if pa.types.is_struct(chunked.type):
         chunked, bad_struct = maps_of_structs(chunked, null_value, operator)
     key_type, value_type = _entry_types(chunked.type, operator)
-    rules = _rules(null_map, null_value, value_type)._replace(operator=operator)
+    rules = _rules(null_map, null_value, value_type, operator)
     chunks = [part for part in chunked.chunks if len(part)]
     for chunk in chunks:
         _validate(chunk, operator)
@@ -320,26 +320,26 @@ _LISTS = (
 )
 
 
-def _rules(null_map: str, null_value: object, value_type: ArrowType) -> _Rules:
+def _rules(null_map: object, null_value: object, value_type: ArrowType, operator: str) -> _Rules:
     """Check what is to become of nulls."""
-    if null_map not in ("error", "empty"):
-        raise ValueError(f'null_map must be "error" or "empty", not {show(null_map)}')
+    if not isinstance(null_map, str) or null_map not in ("error", "empty"):
+        raise ValueError(f'{operator}: null_map must be "error" or "empty", not {show(null_map)}')
     if isinstance(null_value, str):
         if null_value in ("error", "skip"):
-            return _Rules(null_map, null_value, None)
+            return _Rules(null_map, null_value, None, operator)
         if is_text(plain_type(value_type)):
-            return _Rules(null_map, "fill", null_value)
+            return _Rules(null_map, "fill", null_value, operator)
     elif isinstance(null_value, int | float | np.integer | np.floating | np.bool_):
         dtype = dtype_of(value_type)
         if dtype.kind != "O":
-            return _Rules(null_map, "fill", _exact(null_value, dtype))
+            return _Rules(null_map, "fill", _exact(null_value, dtype, operator), operator)
     raise TypeError(
-        f'null_value must be "error", "skip" or fit values of type {value_type}, '
+        f'{operator}: null_value must be "error", "skip" or fit values of type {value_type}, '
         f"not {show(null_value)}"
     )
 
 
-def _exact(number: Any, dtype: np.dtype[np.generic]) -> object:
+def _exact(number: Any, dtype: np.dtype[np.generic], operator: str) -> object:
     """Return a number in the type of the values, if it is the same number there."""
     number = number.item() if isinstance(number, np.generic) else number
     try:
@@ -349,7 +349,7 @@ def _exact(number: Any, dtype: np.dtype[np.generic]) -> object:
             return fitted
     except (OverflowError, ValueError):
         pass
-    raise ValueError(f"null_value {show(number)} has no exact {dtype} value")
+    raise ValueError(f"{operator}: null_value {show(number)} has no exact {dtype} value")
 
 
 def _visible(maps: ArrowArray, operator: str) -> _Entries:

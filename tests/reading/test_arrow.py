@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import math
-import subprocess
 import sys
 from decimal import Decimal
 from itertools import pairwise
@@ -33,6 +32,8 @@ from nbmapops._reading.entries import Entries, Int64Keys  # noqa: E402
 from nbmapops._reading.inputs import read_input  # noqa: E402
 from nbmapops._reading.mappings import MapReader  # noqa: E402
 from nbmapops._vocabulary import Vocabulary  # noqa: E402
+
+from ..fresh import run  # noqa: E402
 
 INT64_MAX = 2**63 - 1
 KEY, VALUE = pa.int64(), pa.float64()
@@ -866,8 +867,12 @@ def test_options_are_checked_before_anything_is_read() -> None:
     numbers, texts = column_of([[(1, 5.0)]]), column_of([[(1, "x")]], value_type=pa.string())
     whole = column_of([[(1, 5)]], value_type=pa.int8())
     single = column_of([[(1, 5.0)]], value_type=pa.float32())
-    with pytest.raises(ValueError, match='null_map must be "error" or "empty", not None'):
-        read_column(numbers, null_map=None)
+    wrong: list[Any] = [None, "x", np.array(["error", "x"])]
+    for null_map in wrong:
+        with pytest.raises(
+            ValueError, match=r'^MapBatch: null_map must be "error" or "empty", not'
+        ):
+            MapBatch.from_arrow(numbers, null_map=null_map)
     for column, null_value in (
         (numbers, None),
         (numbers, "0"),
@@ -1851,6 +1856,7 @@ import numpy as np
 import pyarrow as pa
 from nbmapops import MapBatch
 
+
 words = pa.dictionary(pa.int8(), pa.string())
 ends = pa.array([0, None, 1, 2], pa.int32())
 for key, keys in [(pa.int64(), [1, 3]), (pa.uint8(), [1, 3]), (words, ["1", "3"])]:
@@ -1860,8 +1866,7 @@ for key, keys in [(pa.int64(), [1, 3]), (pa.uint8(), [1, 3]), (words, ["1", "3"]
         batch = MapBatch.from_arrow(column, null_map="empty")
         assert batch.to_dicts() == [{keys[0]: 0}, {}, {keys[1]: 1}], (key, dtype)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run(code)
 
 
 def test_map_scalars_are_maps_in_a_list_too() -> None:
