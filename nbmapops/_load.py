@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from _thread import start_new_thread
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -93,11 +94,19 @@ def undisturbed(
         finally:
             ended.release()
 
-    thread = threading.Thread(target=work, name="nbmapops")
+    thread = threading.Thread(target=work, name="nbmapops", daemon=False)
+
+    def start() -> None:
+        try:
+            thread.start()
+        except RuntimeError:  # the system refuses another thread
+            work()
+
+    # Not `start` itself, in the main thread: broken off there, the new thread may never run.
     try:
-        thread.start()
-    except RuntimeError as error:  # the system refuses another thread
-        if thread.ident is not None or is_foreign(error):
+        start_new_thread(start, ())
+    except RuntimeError as error:  # the system refuses a thread
+        if is_foreign(error):
             raise
         return function(*args, **kwargs)
     ended.acquire()

@@ -264,6 +264,26 @@ def test_a_machine_that_refuses_a_thread_gives_the_same(monkeypatch: pytest.Monk
     assert len(started) == 1
 
 
+def test_no_thread_writes_after_what_breaks_its_start_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended, start = threading.Event(), threading.Event(), threading.Thread.start
+
+    def broken_off(thread: threading.Thread) -> None:
+        start(thread)
+        begun.wait(60)
+        raise KeyboardInterrupt
+
+    def work(_: int, stop: int) -> tuple[int, int]:
+        begun.set()
+        time.sleep(0.2)
+        ended.set()
+        return OK, stop
+
+    monkeypatch.setattr(threading.Thread, "start", broken_off)
+    with pytest.raises(KeyboardInterrupt):
+        run_blocks(work, [(n, n + 1) for n in range(6)], 4)
+    assert ended.is_set()
+
+
 @pytest.mark.parametrize(
     "error", [MemoryError("no room"), KeyboardInterrupt(), ZeroDivisionError()]
 )

@@ -210,16 +210,17 @@ def run_blocks(work: Work, blocks: list[tuple[int, int]], threads: int) -> list[
     try:
         for _ in range(min(threads, len(blocks)) - 1):
             helper = Thread(target=help_out, name="nbmapops", daemon=True)
+            helpers.append(helper)  # before it starts: what breaks `start` off leaves it running
             try:
                 helper.start()
             except RuntimeError:  # the machine refuses another thread: fewer do the same
                 break
-            helpers.append(helper)
         take()
     finally:
         waiting.clear()
         for helper in helpers:
-            helper.join()
+            if helper.is_alive():
+                helper.join()
     if failed:
         raise failed[0]
     for status, _ in found:

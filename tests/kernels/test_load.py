@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ..conftest import WITHOUT_JIT
+from ..fresh import run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 compiled_only = pytest.mark.skipif(WITHOUT_JIT, reason="nothing is compiled in this run")
 long = pytest.mark.thorough
-
-
-def run(code: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 BROKEN_OFF = """
@@ -66,7 +51,7 @@ print(kernels.distinct(np.array([7, 5, 7]), 1).tolist())
 )
 @pytest.mark.parametrize("call", ["import numba", "import nbmapops.kernels"])
 def test_an_import_of_numba_that_was_broken_off_is_made_again(module: str, call: str) -> None:
-    assert run(BROKEN_OFF.format(module=module, call=call)) == "interrupted [7, 5]"
+    assert run(BROKEN_OFF.format(module=module, call=call)).strip() == "interrupted [7, 5]"
 
 
 TIME_LIMIT = """
@@ -106,7 +91,7 @@ def test_a_time_limit_comes_out_of_the_first_call(seconds: float, tmp_path: Path
     """While Numba is imported, while the kernel is compiled, and after that."""
     pytest.importorskip("resource")  # SIGALRM
     for _ in ("cold", "warm"):
-        found = run(TIME_LIMIT.format(seconds=seconds), NUMBA_CACHE_DIR=str(tmp_path))
+        found = run(TIME_LIMIT.format(seconds=seconds), NUMBA_CACHE_DIR=str(tmp_path)).strip()
         assert found == "interrupted [7, 5] 1"
 
 
@@ -157,7 +142,7 @@ try:
 except TimeoutError:
     print("interrupted", end=" ")
 """
-    assert run(code) == "interrupted ended"
+    assert run(code).strip() == "interrupted ended"
 
 
 def test_without_a_thread_to_be_had_the_kernels_are_loaded_all_the_same(
@@ -165,18 +150,40 @@ def test_without_a_thread_to_be_had_the_kernels_are_loaded_all_the_same(
 ) -> None:
     import threading
 
-    from nbmapops._load import undisturbed
+    from nbmapops import _load
 
-    def handler(_: Any) -> None:
+    def handler(*_: Any) -> None:
         raise RuntimeError("time is over")
 
     refuse: dict[str, Any] = {"__name__": "threading"}
-    exec('def start(self): raise RuntimeError("can\'t start new thread")', refuse)
-    monkeypatch.setattr(threading.Thread, "start", refuse["start"])
-    assert undisturbed(divmod, 7, 3) == (2, 1)
-    monkeypatch.setattr(threading.Thread, "start", handler)
+    exec('def start(*_): raise RuntimeError("can\'t start new thread")', refuse)
+    with monkeypatch.context() as context:
+        context.setattr(threading.Thread, "start", refuse["start"])
+        assert _load.undisturbed(divmod, 7, 3) == (2, 1)
+    monkeypatch.setattr(_load, "start_new_thread", refuse["start"])
+    assert _load.undisturbed(divmod, 7, 3) == (2, 1)
+    monkeypatch.setattr(_load, "start_new_thread", handler)
     with pytest.raises(RuntimeError, match="time is over"):
-        undisturbed(divmod, 7, 3)
+        _load.undisturbed(divmod, 7, 3)
+
+
+def test_a_thread_runs_although_its_start_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a signal handler raises just after the system has started it."""
+    import threading
+    from _thread import start_new_thread
+
+    from nbmapops import _load
+
+    ran = threading.Event()
+
+    def broken_off(*arguments: Any) -> None:
+        start_new_thread(*arguments)
+        raise TimeoutError
+
+    monkeypatch.setattr(_load, "start_new_thread", broken_off)
+    with pytest.raises(TimeoutError):
+        _load.undisturbed(ran.set)
+    assert ran.wait(60)
 
 
 WARM = """
