@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import subprocess
-import sys
 import tomllib
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -19,6 +17,7 @@ import pytest
 import nbmapops
 from nbmapops import MapBatch
 
+from . import fresh
 from .conftest import WITHOUT_JIT
 from .outcomes import WITH_SCIPY
 
@@ -126,10 +125,7 @@ def test_types_are_said_where_there_are_some() -> None:
 
 def run(code: str) -> Any:
     """Run code in a fresh interpreter; what it prints is JSON."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, check=True, cwd=ROOT, text=True
-    )
-    return json.loads(done.stdout)
+    return json.loads(fresh.run(code))
 
 
 def test_import_and_small_maps_load_nothing_heavy() -> None:

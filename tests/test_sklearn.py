@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from nbmapops import DuplicateKeyError, UnknownKeyError
 
 from .conftest import WITHOUT_JIT
+from .fresh import run
 
 pytest.importorskip("sklearn")
 
@@ -375,7 +376,7 @@ assert ours.transform(iter(maps)).nnz == 25_000
 ours.fit(maps).partial_fit(maps)
 assert not {"numba", "llvmlite"} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run(code)
 
 
 def test_without_the_walk_all_is_read_in_plain_python(

@@ -33,6 +33,7 @@ from nbmapops._vocabulary import (
 )
 
 from .conftest import WITHOUT_JIT
+from .fresh import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -383,7 +384,7 @@ assert "numba" not in sys.modules
 Vocabulary.from_words([5, 2**40], "int64").columns
 assert "numba" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run(code)
 
 
 HASHED = [5, 2**40, -3, LEAST, MOST]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,8 @@ import pytest
 from nbmapops._cli.command import main
 from nbmapops._cli.demo import digits
 from tests.cli.running import MAPS, write
+
+from ..fresh import run
 
 
 def test_demo_shows_maps_matrix_error_and_one_ratio(
@@ -56,8 +56,7 @@ def test_command_needs_no_extra(folder: Path, arguments: list[str]) -> None:
         f"sys.exit(command.main({arguments}))\n"
     )
     write("maps.jsonl", *MAPS)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run(code)
 
 
 def test_a_file_is_converted_without_the_compiler(folder: Path) -> None:
@@ -69,6 +68,5 @@ def test_a_file_is_converted_without_the_compiler(folder: Path) -> None:
         "sys.exit(main(['maps.jsonl']))\n"
     )
     write("maps.jsonl", *(20_000 * MAPS))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run(code)
     assert Path("maps.npz").exists()

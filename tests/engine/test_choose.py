@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
-import textwrap
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +15,7 @@ from nbmapops._engine import choose
 from nbmapops._limits import limits
 
 from ..conftest import WITHOUT_JIT
+from ..fresh import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,12 +91,8 @@ def test_large_work_loads_at_once_and_small_work_never(monkeypatch: pytest.Monke
 def fresh(code: str) -> dict[str, bool]:
     # Of compiled code on disk, calls that are small one by one would load some in the end.
     with tempfile.TemporaryDirectory() as empty:
-        done = subprocess.run(
-            [sys.executable, "-c", f"import json, sys\n{code}\nprint(json.dumps(found))"],
-            env={**os.environ, "NUMBA_CACHE_DIR": empty},
-            capture_output=True, text=True, check=True, timeout=120,
-        )  # fmt: skip
-    found: dict[str, bool] = json.loads(done.stdout)
+        printed = run(f"import json, sys\n{code}\nprint(json.dumps(found))", NUMBA_CACHE_DIR=empty)
+    found: dict[str, bool] = json.loads(printed)
     return found
 
 
@@ -197,13 +191,4 @@ def test_every_file_that_compiled_code_reads_makes_a_cache_old(tmp_path: Path) -
             choose._is_cached.cache_clear()
             print(choose._is_cached("vectorize_dense"))
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["True", "False", "False"]
+    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["True", "False", "False"]

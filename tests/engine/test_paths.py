@@ -8,14 +8,11 @@ profile says which of them were called.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ..fresh import run
 
 pytest.importorskip("scipy")
 
@@ -24,6 +21,7 @@ import json, os, random, sys
 import numpy as np
 from nbmapops import CastMap, DictVectorizer, kernels
 from nbmapops._limits import limits
+
 
 limits.engine = "compiled"
 
@@ -88,17 +86,8 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def ways() -> dict[str, set[str]]:
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(HEAD)],
-        env=dict(os.environ, NUMBA_DISABLE_JIT="1"),
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return {name: set(names) for name, names in json.loads(done.stdout).items()}
+    printed = run(HEAD, NUMBA_DISABLE_JIT="1")
+    return {name: set(names) for name, names in json.loads(printed).items()}
 
 
 LONG = {"write_ordered", "bit_vector", "order_entries", "rank"}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
-import subprocess
 import sys
 from contextlib import suppress
 from typing import Any
@@ -16,6 +14,7 @@ from nbmapops import CastMap, DictVectorizer, MapBatch, kernels
 from nbmapops._vocabulary import range_index
 
 from ..conftest import WITHOUT_JIT
+from ..fresh import run
 from ..reference import INT64_MAX, INT64_MIN
 from ..ways import WAYS, way
 
@@ -186,16 +185,7 @@ print("right", turn, found)
 def test_arrays_that_their_owner_changes_meanwhile(seconds: int) -> None:
     """In another thread, after they were checked: an error or a value of its own, no crash."""
     pytest.importorskip("scipy")
-    result = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", SCRIBBLE.replace("SECONDS", str(seconds))],
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("right"), result.stdout
+    assert run(SCRIBBLE.replace("SECONDS", str(seconds))).startswith("right")
 
 
 def test_keys_at_the_ends_of_int64() -> None:

@@ -7,11 +7,9 @@ often it was looked at: from the n-th look on it shows other numbers, for every 
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
+
+from ..fresh import run
 
 CODE = """
 import sys
@@ -19,6 +17,7 @@ import numpy as np
 import nbmapops.kernels as kernels
 from nbmapops.kernels.order import _partition
 from nbmapops._vocabulary import build_index, range_index
+
 
 np.seterr(over="ignore")
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -120,13 +119,5 @@ print("right", moments)
 
 @pytest.mark.parametrize("steps", [12, pytest.param(1000, marks=pytest.mark.thorough)])
 def test_arrays_that_change_between_two_looks(steps: int) -> None:
-    result = subprocess.run(
-        [sys.executable, "-c", CODE.replace("STEPS", str(steps))],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.startswith("right")
+    code = CODE.replace("STEPS", str(steps))
+    assert run(code, timeout=900, NUMBA_DISABLE_JIT="1").startswith("right")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -21,6 +19,7 @@ from nbmapops.kernels import order
 from nbmapops.kernels.index import hash_key
 
 from ..conftest import WITHOUT_JIT
+from ..fresh import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -1083,8 +1082,4 @@ print(used(np.int64(0), np.uint64(9)), len(used.signatures), used.stats.cache_pa
 
 @compiled_only
 def test_kernels_compile_where_nothing_can_be_cached() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", NO_CACHE], capture_output=True, check=True, text=True
-    )
-
-    assert done.stdout.split("\n")[0] == "0 1 None"
+    assert run(NO_CACHE).split("\n")[0] == "0 1 None"

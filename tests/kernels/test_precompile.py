@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,23 +9,11 @@ import pytest
 import nbmapops
 
 from ..conftest import WITHOUT_JIT
+from ..fresh import run
 from ..test_architecture import WORKLOAD
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def run(code: str, **environment: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
 
 
 COMPILE = "import nbmapops\ndone = nbmapops.precompile()\nprint(*done[:2], str(done))\n"
@@ -87,25 +72,25 @@ print(compiled)
 @pytest.mark.skipif(WITHOUT_JIT, reason="nothing is compiled in this run")
 @pytest.mark.thorough  # 40 s
 def test_after_it_nothing_is_compiled(tmp_path: Path) -> None:
-    (line,) = run(COMPILE, NUMBA_CACHE_DIR=str(tmp_path))
+    (line,) = run(COMPILE, timeout=900, NUMBA_CACHE_DIR=str(tmp_path)).splitlines()
     count, found, text = line.split(" ", 2)
     assert int(count) > 30
     assert found == "0"
     assert text.startswith(f"{count} kernels compiled in ")
     assert str(tmp_path) in text
-    (again,) = run(COMPILE, NUMBA_CACHE_DIR=str(tmp_path))
+    (again,) = run(COMPILE, NUMBA_CACHE_DIR=str(tmp_path)).splitlines()
     assert again.startswith("0 ")
 
     workload = WORKLOAD[: WORKLOAD.index("compiled = {")]
-    assert run(HEAD + workload + MORE, NUMBA_CACHE_DIR=str(tmp_path)) == ["[]"]
+    assert run(HEAD + workload + MORE, timeout=900, NUMBA_CACHE_DIR=str(tmp_path)) == "[]\n"
 
 
 def test_without_the_compiler_there_is_nothing_to_do() -> None:
-    (line,) = run(COMPILE, NUMBA_DISABLE_JIT="1")
+    (line,) = run(COMPILE, NUMBA_DISABLE_JIT="1").splitlines()
     assert line == "0 0 nothing is compiled here: NUMBA_DISABLE_JIT is set"
 
 
 def test_it_is_a_public_name_that_loads_nothing() -> None:
     code = "import sys, nbmapops\nprint('numba' in sys.modules, nbmapops.precompile.__name__)"
-    assert run(code) == ["False precompile"]
+    assert run(code) == "False precompile\n"
     assert "precompile" in nbmapops.__all__

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -12,6 +10,7 @@ pytest.importorskip("onnx")
 
 import nbmapops.onnx
 
+from ..fresh import run
 from ..test_docs import IGNORED
 
 
@@ -58,5 +57,4 @@ try:
 except ImportError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip().endswith("needs onnxruntime: pip install 'nbmapops[onnx]'")
+    assert run(code).strip().endswith("needs onnxruntime: pip install 'nbmapops[onnx]'")

@@ -6,7 +6,6 @@ import ctypes
 import enum
 import json
 import os
-import subprocess
 import sys
 import textwrap
 from collections import Counter, OrderedDict, UserDict, defaultdict
@@ -21,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba.core.errors import TypingError
 
+from ..fresh import run
 from ..outcomes import outcome
 from ..ways import way
 
@@ -594,20 +594,6 @@ def test_ints_where_float64_begins_to_lose(sign: int) -> None:
 
 
 # ---- in a process of its own: whatever could crash or needs another environment ----
-
-
-def run(code: str, *, timeout: float = 120, **environment: str) -> str:
-    """Run a script in a fresh process that must end well; what it printed."""
-    result = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
 
 
 HEAD = """

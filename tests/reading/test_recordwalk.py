@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
-import subprocess
 import sys
 from collections import Counter, OrderedDict, defaultdict
 from itertools import pairwise
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 
 from ..conftest import WITHOUT_JIT
+from ..fresh import run
 
 if WITHOUT_JIT:
     pytest.skip(
@@ -394,8 +393,4 @@ def test_offsets_and_codes_that_are_none_are_refused(offsets: Any) -> None:
 
 def test_it_is_not_available_without_a_compiler() -> None:
     code = "from nbmapops._reading.recordwalk import available; print(available())"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True, check=True, text=True,
-    )  # fmt: skip
-    assert done.stdout.strip() == "False"
+    assert run(code, NUMBA_DISABLE_JIT="1").strip() == "False"

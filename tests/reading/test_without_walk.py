@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import sysconfig
+from typing import Any
 
 import pytest
 
 from ..conftest import WITHOUT_JIT
+from ..fresh import run
 
 CODE = """
 import logging, sys, sysconfig
@@ -42,14 +42,6 @@ def test_it_is_available_on_every_python_with_a_gil() -> None:
 
 @pytest.mark.parametrize("surprise", ["no GIL", "no compiler"])
 def test_dicts_are_read_by_plain_python_which_is_said_once(surprise: str) -> None:
-    environment = {"NUMBA_DISABLE_JIT": "1"} if surprise == "no compiler" else {}
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, surprise],
-        env={**os.environ, **environment},
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("nbmapops INFO dicts are read by plain Python") == 1
+    environment: dict[str, Any] = {"NUMBA_DISABLE_JIT": "1"} if surprise == "no compiler" else {}
+    printed = run(CODE, surprise, **environment)
+    assert printed.count("nbmapops INFO dicts are read by plain Python") == 1
