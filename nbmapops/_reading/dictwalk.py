@@ -42,6 +42,7 @@ from numba.core.errors import NumbaError
 from numba.extending import intrinsic, register_jitable
 
 from nbmapops._jit import Untyped, kernel
+from nbmapops._load import undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -762,7 +763,8 @@ def available() -> bool:
         False where kernels are not compiled (``NUMBA_DISABLE_JIT``), for any interpreter but the
         main one of CPython with a GIL, and after any surprise in the layout of objects.
     """
-    found = _is_supported() and _layout_holds()
+    # LLVM has a lock, which a thread that is broken off may never give back.
+    found = _is_supported() and undisturbed(_layout_holds)
     if not found:
         logging.getLogger("nbmapops").info(
             "dicts are read by plain Python here, 50 to 100 times slower than by compiled code: %s",

@@ -28,6 +28,7 @@ from numba.core.errors import NumbaError
 from numba.extending import overload
 
 from nbmapops._jit import Untyped, inlined, kernel
+from nbmapops._load import undisturbed
 from nbmapops._reading.dictwalk import (
     _ADDRESSES,
     _BOOL,
@@ -694,7 +695,7 @@ def available() -> bool:
     bool
         False where `dictwalk.available` is, or after a surprise in the layout of objects.
     """
-    if not (_dicts_can_be_read() and _layout_holds()):
+    if not (_dicts_can_be_read() and undisturbed(_layout_holds)):
         return False
     try:
         return _answers_hold()

@@ -186,6 +186,37 @@ def test_a_thread_runs_although_its_start_is_broken_off(monkeypatch: pytest.Monk
     assert ran.wait(60)
 
 
+LOCK_OF_LLVM = """
+import gc, threading, traceback
+from nbmapops._load import load_kernels
+load_kernels()
+from llvmlite.binding import ffi
+gc.disable()  # what it ends of LLVM takes the lock, in whatever thread it runs
+
+taken, main = [], threading.main_thread()
+
+def take():
+    taken.append("".join(traceback.format_stack()) if threading.current_thread() is main else "")
+
+ffi.register_lock_callback(take, lambda: None)
+from nbmapops import CastMap, DictVectorizer
+from nbmapops._limits import limits
+from nbmapops._reading import recordwalk
+limits.engine = "compiled"
+CastMap()([{0: 1.5}, {1: 2.5}])
+DictVectorizer(int64_vocabulary=[3, 5]).csr([{3: 1.5}, {5: 2.5}])
+DictVectorizer(string_vocabulary=["a", "b"]).csr([{"a": 1.5}, {"b": 2.5}])
+assert recordwalk.available()
+print(len(taken) > 100, *filter(None, taken))
+"""
+
+
+@compiled_only
+def test_the_main_thread_never_takes_the_lock_of_llvm() -> None:
+    """A signal handler that raises there leaves it locked, and other threads wait for ever."""
+    assert run(LOCK_OF_LLVM).strip() == "True"
+
+
 WARM = """
 import sys
 import numpy as np
