@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from nbmapops._engine import run
-from nbmapops._engine.shortcuts import arrays_ordered
+from nbmapops._engine.shortcuts import arrays_ordered, few_casts
 from nbmapops._operator import Operator
 from nbmapops._options import Plan, check_fill, check_threads, is_one_of, policy_of
 from nbmapops._reading.scalars import kind_of
@@ -182,6 +182,10 @@ class CastMap(Operator):
                ['1.000000', '7.000000']], dtype=object)
         """
         threads = check_threads("CastMap", threads)
+        if values is None and offsets is None and out is None:
+            rows = few_casts(self._plan, maps)
+            if rows is not None:
+                return rows
         if self.map_form == "SPARSE":
             plan, given = self._read(maps, values, offsets, "dense")
             return run.dense(plan, given, out, threads)

@@ -38,6 +38,19 @@ class DenseDict:
         self.run()
 
 
+class OneDict:
+    """One small dict."""
+
+    params: ClassVar = [[works.OURS]]
+    param_names: ClassVar = ["impl"]
+
+    def setup(self, impl: str) -> None:
+        self.run = works.prepared(works.order_dict(8), impl)
+
+    def time_call(self, impl: str) -> None:
+        self.run()
+
+
 class ReadTexts:
     """S39: text values become numbers."""
 

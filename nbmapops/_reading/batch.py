@@ -532,4 +532,6 @@ def converted(batch: MapBatch, kind: str, rules: str, where: str) -> MapBatch:
                 f"{where}: map {number}", keys[position], given[position], kind, reason
             ) from None
         raise changed_error(f"{where}: map {number}")
-    return MapBatch._of(entries._replace(values=readonly(values)), batch._null_maps)
+    if values is entries.values:
+        return batch
+    return MapBatch._of(Entries(entries.keys, readonly(values), entries.offsets), batch._null_maps)

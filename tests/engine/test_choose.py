@@ -168,7 +168,7 @@ def test_an_engine_is_chosen_once_for_reading_and_converting(
         return compiled(*arguments)
 
     monkeypatch.setattr(choose, "compiled", noted)
-    getattr(CastMap(), way)([{2: 2.0, 1: 1.0}] * 100)
+    getattr(CastMap(), way)([{2: 2.0, 1: 1.0}] * 300)
     assert len(chosen) == 1
 
 

@@ -93,6 +93,41 @@ def test_an_int_that_float64_does_not_hold_is_an_error_among_floats(unknown: Any
                             call(maps * 40)
 
 
+ODD: list[Any] = [
+    {1: 1.5, 2: 1}, {1: True}, {True: 1.5, 2: 2.5}, {1: None}, {1: 2**63}, {2**63: 1}, {-1: 1.5},
+    {9: 1.5}, {1: float("nan")}, {1: 1e300}, {1: "x", 2: "5"}, {"a": 1.5}, {}, {1: np.float32(0.1)},
+    [{1: 1.5}, {1: 1.5, 2: 2.5}], [{1: 1.5}, {}], [{}, {1: 2}], [{1: 1.5}, {2: "a"}], [{}], [],
+    [{1: 1.5}, None], nbmapops.MapBatch.from_arrays([1, 1], [0.5, 1.5]),
+    nbmapops.MapBatch.from_arrays([2, 1, 2, 2], [0.5, 1.5, 2.5, 3.5], [0, 2, 4]),
+    nbmapops.MapBatch.from_arrays([2, 1, 2, 1], ["1", "2", "3", "x"], [0, 2, 4]),
+    nbmapops.MapBatch.from_arrays(["a"], [1.5]), nbmapops.MapBatch.from_arrays([2, 3], [1, 2])[1:],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("semantics", ["strict", "onnxruntime"])
+@pytest.mark.parametrize("target", ["TO_FLOAT", "TO_INT64", "TO_STRING"])
+@pytest.mark.parametrize("form", ["DENSE", "SPARSE"])
+def test_odd_maps_are_cast_or_refused_as_in_the_general_way(
+    form: Any, target: Any, semantics: Any
+) -> None:
+    op = nbmapops.CastMap(cast_to=target, map_form=form, max_map=6, semantics=semantics)
+
+    def results() -> list[Any]:
+        found: list[Any] = []
+        for given in ODD:
+            try:
+                rows = op(given)
+                found.append((rows.dtype, rows.shape, repr(rows.tolist())))
+            except (TypeError, ValueError, KeyError, OverflowError) as error:
+                found.append((type(error), str(error)))
+        return found
+
+    with way("plain engine"):
+        quick = results()
+    with way("plain engine, no shortcuts"):
+        assert quick == results()
+
+
 # ------------------------------------------------------------------------------- arrays as they are
 OP = nbmapops.DictVectorizer(int64_vocabulary=np.arange(5000))
 KEYS, VALUES = np.arange(4000), np.arange(4000) / 2
@@ -236,6 +271,15 @@ def of_one_map_of_arrays(number: str) -> Callable[[], Any]:
     return lambda: op(MANY, MANY.astype(NUMBERS[number]))
 
 
+def of_casts(form: str, target: str, value: Any, given: str) -> Callable[[], Any]:
+    """A call with few maps whose values must be converted."""
+    op = nbmapops.CastMap(cast_to=target, map_form=form, max_map=6, fill_value=7)  # type: ignore[arg-type]
+    maps = [{4: value, 0: value}, {5: value, 3: value}]
+    batch = nbmapops.MapBatch.from_dicts(maps)
+    inputs = {"dict": maps[0], "list": maps, "tuple": (maps[0],), "batch": batch}
+    return lambda: op(inputs[given])
+
+
 KEY_TYPES = ("int64", "string")
 TAKEN: dict[str, dict[str, Callable[[], Any]]] = {
     "one dict": {
@@ -250,6 +294,12 @@ TAKEN: dict[str, dict[str, Callable[[], Any]]] = {
     },
     "few dicts, csr": {
         f"{key} {number}": of_dicts("csr", key, number) for key in KEY_TYPES for number in NUMBERS
+    },
+    "few casts": {
+        f"{form} {type(value).__name__} {given}": of_casts(form, target, value, given)
+        for form in ("DENSE", "SPARSE")
+        for target, value in (("TO_FLOAT", 0.1), ("TO_INT64", 2**62), ("TO_INT64", "-3"))
+        for given in ("dict", "list", "tuple", "batch")
     },
     "one map of arrays, ordered": {number: of_one_map_of_arrays(number) for number in CASTS},
     "arrays, dense": {number: of_arrays("__call__", number) for number in NUMBERS},
