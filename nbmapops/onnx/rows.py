@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from nbmapops._dictvectorizer import DictVectorizer
+from nbmapops._engine.shortcuts import few_entries
 from nbmapops._load import is_foreign
 from nbmapops._reading.batch import MapBatch, converted
 from nbmapops._reading.entries import KINDS
@@ -75,9 +76,17 @@ class MapInput:
 
     def batch(self, maps: object) -> MapBatch:
         """Return what was fed as a batch with the types that the model declares."""
-        if isinstance(maps, Mapping) and self._narrows:
+        if type(maps) is dict or (isinstance(maps, Mapping) and self._narrows):
             maps = [maps]
-        batch = self._any_numbers(maps) if self._narrows else self._read(maps)
+        few = (
+            few_entries(maps)
+            if self.declared.key_kind == "int64" and isinstance(maps, (list, tuple))
+            else None
+        )
+        if few is not None:
+            batch = MapBatch._of(few)
+        else:
+            batch = self._any_numbers(maps) if self._narrows else self._read(maps)
         kind, own = self.declared.value_kind, KINDS[batch.values.dtype.char]
         if len(batch.values) and (own == "string") != (kind == "string"):
             found = "text" if own == "string" else "numbers"
@@ -242,6 +251,10 @@ class FrontOperator:
         """Return the maps as a batch of the declared types."""
         # What `source` made has them already.
         return maps if isinstance(maps, MapBatch) else self._given.batch(maps)
+
+    def mean_entries(self, maps: Maps) -> int:
+        """Return how many entries a map has; of CastMap DENSE all have as many."""
+        return len(self.batch(maps).values) // len(maps)
 
     def empty_row(self) -> Rows:
         """Return one row without entries."""

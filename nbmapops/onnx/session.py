@@ -225,7 +225,7 @@ class MapSession:
             For the rest of the model.
         threads : int
             How many blocks of maps are run at the same time. A block is at most 16,384 maps and
-            8 MiB of rows, of CastMap DENSE 16,384 maps.
+            8 MiB of rows.
 
         Returns
         -------
@@ -275,8 +275,8 @@ class MapSession:
                 raise ValueError(f"MapSession: input {show(name)} is missing from the feeds")
 
     def _size(self, maps: dict[str, Maps]) -> int:
-        sizes = {name: len(batch) for name, batch in maps.items()}
-        size, *others = set(sizes.values())
+        size, *others = set(map(len, maps.values()))
         if others:
+            sizes = {name: len(batch) for name, batch in maps.items()}
             raise ValueError(f"MapSession: the inputs are batches of different size: {sizes}")
         return size

@@ -73,7 +73,8 @@ class Tail:
         self.width = sum(one.front.width or 0 for one in self._sparse.values())
         cells = sum(one.front.width or 0 for one in self._dense.values())
         cells += sum(product.coefficients.shape[1] for product in products)
-        self._block = max(1, min(BLOCK_MAPS, BLOCK_BYTES // (8 * max(1, cells))))
+        self._cells: int = cells  # of a map, beside the values of CastMap DENSE:
+        self._ordered = [one for one in self._dense.values() if one.front.width is None]
         self._per_map = _tensors_per_map(model, fronts)
         inputs = {*fronts, *(product.scores for product in products)}
         self._of_rows = _dependent(model, inputs) | fronts.keys()
@@ -83,7 +84,8 @@ class Tail:
         """Return the outputs; None where a product is not what the node would give."""
         if not call.size:
             return self._of_none(call)
-        if call.size <= self._block and not self._products:
+        block = self._block_of(call)
+        if call.size <= block and not self._products:
             rows = {
                 name: one.rows(call.maps[one.front.source]) for name, one in self._dense.items()
             }
@@ -92,15 +94,12 @@ class Tail:
                 self._check(call.names, outputs, call.size, self._of_rows)
             return outputs
         blocks = self._blocks(call)
-        bounds = [
-            (start, min(call.size, start + self._block))
-            for start in range(0, call.size, self._block)
-        ]
+        bounds = [(start, min(call.size, start + block)) for start in range(0, call.size, block)]
 
         def run_block(bound: tuple[int, int]) -> list[Output] | None:
             rows: dict[str, Rows] = {}
-            for name, block in blocks.items():
-                found = block(*bound)
+            for name, rows_of in blocks.items():
+                found = rows_of(*bound)
                 if found is None:
                     return None
                 rows[name] = found
@@ -112,6 +111,13 @@ class Tail:
             return self._joined(call, bounds, map(run_block, bounds))
         with ThreadPoolExecutor(min(call.threads, len(bounds))) as pool:
             return self._joined(call, bounds, pool.map(run_block, bounds))
+
+    def _block_of(self, call: Call) -> int:
+        """Return how many maps the rest of the model is given at once."""
+        cells = self._cells
+        for one in self._ordered:
+            cells += one.mean_entries(call.maps[one.front.source])
+        return max(1, min(BLOCK_MAPS, BLOCK_BYTES // (8 * max(1, cells))))
 
     def _blocks(self, call: Call) -> dict[str, Block]:
         """Return, for each input that is made of maps, what gives some of its rows."""

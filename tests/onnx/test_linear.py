@@ -374,6 +374,27 @@ def test_text_in_blocks_and_tensors_beside_it(monkeypatch: pytest.MonkeyPatch) -
         session.run(None, feeds)
 
 
+def test_rows_of_castmap_dense_are_cut_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbmapops.onnx.tail.BLOCK_BYTES", 8 * 30)
+    nodes = [
+        h.make_node("CastMap", ["x"], ["r"], domain=DOMAIN, cast_to="TO_FLOAT", map_form="DENSE"),
+        h.make_node("Neg", ["r"], ["y"]),
+    ]
+    model = model_of(nodes, [map_input("x", "int64", "float")], [tensor("y", "float")])
+    session = MapSession(model)
+    outputs, sizes = session._dense._outputs, []
+
+    def noted(call: Any, rows: Any, tensors: Any) -> Any:
+        sizes.append(len(rows["r"]))
+        return outputs(call, rows, tensors)
+
+    monkeypatch.setattr(session._dense, "_outputs", noted)
+    maps = [{key: float(key + number) for key in range(10)} for number in range(8)]
+    (found,) = session.run(None, {"x": maps})
+    assert found.tolist() == [[-value for value in each.values()] for each in maps]
+    assert sizes == [3, 3, 2]
+
+
 def test_zeros_keep_their_sign_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nbmapops.onnx.tail.BLOCK_MAPS", 2)
     vectorizer = h.make_node("DictVectorizer", ["x"], ["r"], domain=DOMAIN, string_vocabulary=WORDS)
