@@ -31,10 +31,11 @@ The map of the package, in reading order; a module imports only modules above it
 ``_reading.arrowtext``  Arrow text as keys
 ``_reading.structs``    Arrow structs as maps
 ``_reading.arrow``      Arrow columns of maps
-``_reading.arrays``     keys, values and offsets as arrays: the only place that validates them
-``_reading.tables``     long tables and columns of lists
 ``_reading.dictwalk``   compiled: dicts are read through CPython's C API
 ``_reading.textwalk``   compiled: the words among an array of str
+``_reading.objecttext`` keys that are str objects, looked up where they lie
+``_reading.arrays``     keys, values and offsets as arrays: the only place that validates them
+``_reading.tables``     long tables and columns of lists
 ``_reading.lookup``     keys of any shape to columns
 ``_reading.mappings``   mappings in blocks
 ``_reading.duplicates`` the values of repeated keys are added up

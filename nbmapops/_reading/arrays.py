@@ -20,6 +20,7 @@ from nbmapops._reading.entries import (
     readonly,
     text_keys,
 )
+from nbmapops._reading.objecttext import ObjectText
 from nbmapops._reading.scalars import DTYPES, BadMap, exact_map, kinds_of_map
 
 if TYPE_CHECKING:
@@ -58,7 +59,10 @@ def read_arrays(
             "have one of each"
         )
     starts = _offsets(offsets, len(raw_keys), operator)
-    ready_keys = typed(raw_keys, "keys", operator)
+    # An operator looks keys up once; a batch keeps codes.
+    ready_keys = ObjectText.of(raw_keys) if expected == "string" else None
+    if ready_keys is None:
+        ready_keys = typed(raw_keys, "keys", operator)
     ready_values = typed(raw_values, "values", operator)
     if ready_keys is None and ready_values is not None and skip_large and _is_unsigned(raw_keys):
         kept = raw_keys <= INT64_MAX

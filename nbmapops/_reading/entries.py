@@ -1,6 +1,6 @@
 """Reading, entries: the keys, values and offsets of many maps, and what a column of keys is.
 
-A column of keys is int64, codes of words, or Arrow text: one small protocol.
+A column of keys is int64, codes of words, str objects, or Arrow text: one small protocol.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ KINDS = {"q": "int64", "l": "int64", "f": "float32", "d": "float64", "O": "strin
 
 
 class KeyColumn(Protocol):
-    """The keys of a batch. The third implementation is `nbmapops._reading.arrowtext.Text`."""
+    """The keys of a batch.
+
+    Two implementations stand here; the others are `nbmapops._reading.objecttext.ObjectText` and
+    `nbmapops._reading.arrowtext.Text`.
+    """
 
     kind: ClassVar[KeyKind]
 

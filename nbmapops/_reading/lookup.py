@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from nbmapops._load import load_kernels
 from nbmapops._reading.arrays import column, text_column, typed
 from nbmapops._reading.columns import is_column, plain_column, refuse_missing
 from nbmapops._reading.entries import readonly
+from nbmapops._reading.objecttext import SHARE, find_text, walked
 from nbmapops._reading.scalars import exact_scalar, kind_of
 from nbmapops.errors import show
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from nbmapops._constants import Array
     from nbmapops._vocabulary import Vocabulary
 
-# What a key takes in plain Python, as a share of an entry there: a dict, a binary search.
-_SHARE = 3
 # An array of NumPy has no more.
 _MOST_DIMENSIONS = 64
 
@@ -99,7 +97,7 @@ def _found(flat: Any, vocabulary: Vocabulary, operator: str) -> Array:
         if isinstance(ready, np.ndarray):
             return _find(readonly(ready), vocabulary)
     elif isinstance(flat, np.ndarray) and flat.dtype == object:
-        found = _walked(flat, vocabulary)
+        found = walked(flat, vocabulary)
         if found is not None:
             return found
     scalars = flat if isinstance(flat, list) else flat.tolist()
@@ -129,29 +127,12 @@ def _by_scalars(scalars: list[Any], vocabulary: Vocabulary, operator: str) -> Ar
 def _find_text(keys: list[str], vocabulary: Vocabulary) -> Array:
     objects = np.empty(len(keys), object)
     objects[:] = keys
-    found = _walked(objects, vocabulary)
-    if found is not None:
-        return found
-    return np.fromiter(map(vocabulary.columns.get, keys, repeat(-1)), np.int64, len(keys))
-
-
-def _walked(keys: Array, vocabulary: Vocabulary) -> Array | None:
-    """Return the column of each text of an object array, None where plain Python must look."""
-    if not choose.compiled(len(keys) // _SHARE, 0, "texts"):
-        return None
-    from nbmapops._reading import textwalk
-
-    if not textwalk.available():
-        return None
-    if vocabulary.text_index is None:
-        vocabulary.text_index = textwalk.build(vocabulary.words)
-    columns = np.empty(len(keys), np.int64)
-    return columns if textwalk.find(keys, vocabulary.text_index, columns) == len(keys) else None
+    return find_text(objects, vocabulary)
 
 
 def _find(keys: Array, vocabulary: Vocabulary) -> Array:
     """Return the column of each int64 key."""
-    if choose.compiled(len(keys) // _SHARE, 0, "lookup"):
+    if choose.compiled(len(keys) // SHARE, 0, "lookup"):
         kernels = load_kernels()
         columns = np.empty(len(keys), np.int64)
         if kernels.lookup(*vocabulary.index, keys, columns) == kernels.OK:
