@@ -21,6 +21,7 @@ from nbmapops._options import (
 )
 from nbmapops._reading.arrays import read_arrays
 from nbmapops._reading.batch import MapBatch
+from nbmapops._reading.columns import is_masked_array
 from nbmapops._reading.entries import Entries, Int64Keys, KeyColumn, TextKeys, readonly
 from nbmapops._reading.lookup import columns_of
 from nbmapops._reading.scalars import BadMap, type_name
@@ -427,7 +428,7 @@ class DictVectorizer(Operator):
         [{'b': 2.5}, {}]
         """
         plan = self._plan
-        if isinstance(matrix, np.ma.MaskedArray):
+        if is_masked_array(matrix):
             raise TypeError("DictVectorizer: the matrix is a masked array; pass .filled()")
         if hasattr(matrix, "columns"):  # their arrays turn missing cells into NaN, ints into floats
             raise TypeError(

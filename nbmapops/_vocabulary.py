@@ -6,7 +6,6 @@ reads (described there). Small tables are made by NumPy; Numba is loaded only fo
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -130,8 +129,9 @@ def build_index(
 
 
 def _hash_index(words: NDArray[np.int64], columns: NDArray[np.int64] | None, width: int) -> Index:
-    kernels = load_kernels()
+    import hashlib  # 2 ms, which no other vocabulary needs
 
+    kernels = load_kernels()
     n = len(words)
     bits = max(1, (n // 4).bit_length())  # 2 to 4 words a bucket
     digest = hashlib.blake2b(words.astype("<i8", copy=False).data, digest_size=32).digest()

@@ -14,6 +14,7 @@ import numpy as np
 
 from nbmapops._limits import limits
 from nbmapops._load import undisturbed
+from nbmapops._reading.columns import is_masked_array
 from nbmapops._reading.scalars import DTYPES
 
 if TYPE_CHECKING:
@@ -77,10 +78,8 @@ def check_out(
     """Return `out` when the result may be written there."""
     dtype = DTYPES[kind]
     name = f"{plan.operator}: out"
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise ValueError(  # noqa: TRY004  (one error for every `out` that does not fit)
-            f"{name} must be an array, not {type(out).__name__}"
-        )
+    if not isinstance(out, np.ndarray) or is_masked_array(out):
+        raise ValueError(f"{name} must be an array, not {type(out).__name__}")
     if out.shape != shape or out.dtype != dtype:
         raise ValueError(
             f"{name} must have the shape {shape} and dtype {dtype} of the result, not {out.shape} "

@@ -17,7 +17,6 @@ import os
 import sys
 from collections import defaultdict
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 from nbmapops._constants import STAMPED
@@ -142,6 +141,8 @@ def _loading(parts: list[Part], *, cached: bool = False) -> float:
 @cache
 def _is_cached(name: str) -> bool:
     """Tell whether a disk cache seems to hold a kernel: an index file newer than the package."""
+    from pathlib import Path  # 2 ms, which small work does not need
+
     try:
         package = Path(__file__).parents[1]
     except NameError:  # frozen

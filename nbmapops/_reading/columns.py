@@ -13,6 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from typing_extensions import TypeIs
+
     from nbmapops._constants import Array
 
 
@@ -27,7 +29,9 @@ def is_missing(scalar: object) -> bool:
 def _is_mark(kind: type) -> bool:
     if kind.__name__ in ("NAType", "NaTType"):
         return kind.__module__.partition(".")[0] == "pandas"
-    return kind is type(None) or kind is np.ma.core.MaskedConstant
+    if issubclass(kind, np.ndarray):
+        return kind is np.ma.core.MaskedConstant
+    return kind is type(None)
 
 
 def refuse_missing(elements: Sequence[object] | Array, name: str) -> None:
@@ -41,6 +45,12 @@ def _missing_error(name: str, missing: object) -> ValueError:
     return ValueError(
         f"{name} hold missing values (the first is entry {entry}); drop them or fill them first"
     )
+
+
+def is_masked_array(data: object) -> TypeIs[np.ma.MaskedArray[Any, Any]]:
+    """Tell whether this is a masked array, without an import of `numpy.ma` (5 ms) for others."""
+    is_own = isinstance(data, np.ndarray) and type(data) is not np.ndarray
+    return is_own and isinstance(data, np.ma.MaskedArray)
 
 
 def is_column(data: object) -> bool:
@@ -74,7 +84,7 @@ def plain_column(data: object, name: str) -> Array | list[Any]:
     TypeError
         A column that NumPy cannot hold.
     """
-    if isinstance(data, np.ma.MaskedArray):
+    if is_masked_array(data):
         if np.ma.is_masked(data):
             raise _missing_error(name, np.ma.getmaskarray(data))
         return np.asarray(data.data)

@@ -13,7 +13,7 @@ from nbmapops._constants import INT64_MAX
 from nbmapops._engine import choose
 from nbmapops._load import load_kernels
 from nbmapops._reading.arrays import column, read_arrays, typed
-from nbmapops._reading.columns import arrow_inside, is_column, plain_column
+from nbmapops._reading.columns import arrow_inside, is_column, is_masked_array, plain_column
 from nbmapops._reading.entries import Entries, Int64Keys, KeyColumn, TextKeys, int_array, readonly
 from nbmapops._reading.scalars import exact_scalar, is_missing_map, kind_of
 from nbmapops.errors import show
@@ -185,7 +185,7 @@ def _flat(data: Any, what: str, operator: str, *, sets: bool = False) -> tuple[A
     """Return the elements of all lists (or sets) of a column, and the length of each list."""
     name = f"{operator}: {what}"
     if is_column(data):
-        if isinstance(data, np.ndarray) and data.ndim == 2 and not np.ma.is_masked(data):
+        if isinstance(data, np.ndarray) and data.ndim == 2 and not is_masked_array(data):
             return data.reshape(-1), np.full(data.shape[0], data.shape[1], np.int64)
         arrow = _as_arrow(data, name)
         if arrow is not None:
