@@ -108,7 +108,7 @@ def _found(flat: Any, vocabulary: Vocabulary, operator: str) -> Array:
 def _by_scalars(scalars: list[Any], vocabulary: Vocabulary, operator: str) -> Array:
     kind = vocabulary.kind
     if kind == "string" and set(map(type, scalars)) == {str}:
-        return _find_text(scalars, vocabulary)
+        return find_text(scalars, vocabulary)
     for key in scalars:
         if kind_of(key) != kind:
             need = "integers" if kind == "int64" else "str"
@@ -118,16 +118,10 @@ def _by_scalars(scalars: list[Any], vocabulary: Vocabulary, operator: str) -> Ar
             )
     exact = [exact_scalar(key, kind) for key in scalars]
     if kind == "string":
-        return _find_text(exact, vocabulary)
+        return find_text(exact, vocabulary)
     fits = np.fromiter((INT64_MIN <= key <= INT64_MAX for key in exact), np.bool_, len(exact))
     numbers = np.array([key if fit else 0 for key, fit in zip(exact, fits, strict=True)], np.int64)
     return np.where(fits, _find(readonly(numbers), vocabulary), -1)
-
-
-def _find_text(keys: list[str], vocabulary: Vocabulary) -> Array:
-    objects = np.empty(len(keys), object)
-    objects[:] = keys
-    return find_text(objects, vocabulary)
 
 
 def _find(keys: Array, vocabulary: Vocabulary) -> Array:

@@ -42,6 +42,7 @@ __all__ = ["TextIndex", "available", "build", "find"]
 _BLOCK = 16  # keys whose memory is asked for before the first of them is compared
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _TYPE_AT = 8
+_PLACE = (1 << 40) - 1  # the bits of a place: 8 TiB of words
 
 _notes = _stack(2 * _BLOCK, zeros=False)
 _utf8 = _c_function("PyUnicode_AsUTF8AndSize", types.intp, types.intp, types.intp)
@@ -49,12 +50,12 @@ _byte_at = _reader(types.uint8, ir.IntType(8))
 
 
 class TextIndex(NamedTuple):
-    """A hash table of words: of each slot hash and place of its word; 0 is an empty one.
+    """A hash table of words: each slot is a tag of 24 bits and the place of its word; 0 is empty.
 
     At its place stand the number of a word, its size, and its UTF-8.
     """
 
-    slots: Array  # int64, hash, place, hash, ...
+    slots: Array  # int64
     text: Array  # int64: eight bytes each
     seed: int
 
@@ -107,13 +108,13 @@ def _equal(one: int, other: int, size: int) -> bool:
 
 @_helper
 def _hash_of(address: int, size: int, seed: int) -> np.int64:
-    """Hash as it stands in a slot: never 0."""
-    return np.int64(_hash(address, size, np.uint64(seed)) | np.uint64(1))
+    """Hash whose tag is never 0."""
+    return np.int64(_hash(address, size, np.uint64(seed)) | np.uint64(_PLACE + 1))
 
 
 @_helper
 def _slot_of(mixed: np.int64, slots: Array) -> np.int64:
-    return 2 * np.int64(np.uint64(mixed) >> np.uint64(20) & np.uint64(slots.size // 2 - 1))
+    return np.int64(np.uint64(mixed) >> np.uint64(20) & np.uint64(slots.size - 1))
 
 
 @kernel
@@ -125,9 +126,8 @@ def _fill(places: Array, text: Array, slots: Array, seed: int) -> None:
         mixed = _hash_of(address, text[place + 1], seed)
         slot = _slot_of(mixed, slots)
         while slots[slot] != 0:
-            slot = (slot + 2) & (slots.size - 1)
-        slots[slot] = mixed
-        slots[slot + 1] = place
+            slot = (slot + 1) & (slots.size - 1)
+        slots[slot] = (mixed & ~_PLACE) | place
 
 
 @partial(kernel, nogil=False)  # the GIL is held
@@ -160,23 +160,23 @@ def _find(
             mixed[i] = _hash_of(address, _word_at(notes + 16 * i + 8), seed)
             _prefetch(slots_at + 8 * _slot_of(mixed[i], slots))
         for i in range(count):
-            slot = _slot_of(mixed[i], slots)
-            if slots[slot] == mixed[i]:
-                _prefetch(text_at + 8 * slots[slot + 1])
+            held = slots[_slot_of(mixed[i], slots)]
+            if (held ^ mixed[i]) & ~_PLACE == 0:
+                _prefetch(text_at + 8 * (held & _PLACE))
         for i in range(count):
             address, size = _word_at(notes + 16 * i), _word_at(notes + 16 * i + 8)
             slot = _slot_of(mixed[i], slots)
             column = -1
             while slots[slot] != 0:
-                place = slots[slot + 1]
+                place = slots[slot] & _PLACE
                 if (
-                    slots[slot] == mixed[i]
+                    (slots[slot] ^ mixed[i]) & ~_PLACE == 0
                     and text[place + 1] == size
                     and _equal(text_at + 8 * place + 16, address, size)
                 ):
                     column = text[place]
                     break
-                slot = (slot + 2) & last
+                slot = (slot + 1) & last
             columns[done + i] = column
         done += count
     return done
@@ -195,7 +195,7 @@ def build(words: Sequence[str]) -> TextIndex:
     shifts = np.repeat(8 * places + 16 - (np.cumsum(sizes) - sizes), sizes)
     packed = np.frombuffer(b"".join(encoded), np.uint8)
     text.view(np.uint8)[shifts + np.arange(len(packed))] = packed
-    slots = np.zeros(2 << max(3, (2 * len(encoded)).bit_length()), np.int64)
+    slots = np.zeros(1 << max(3, (2 * len(encoded)).bit_length()), np.int64)
     seed = int.from_bytes(os.urandom(8), "little") >> 1  # so that nobody can choose slow words
     _fill(readonly(places), readonly(text), slots, seed)
     return TextIndex(readonly(slots), readonly(text), seed)

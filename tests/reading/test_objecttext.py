@@ -11,6 +11,7 @@ import pytest
 import nbmapops
 from nbmapops._reading.entries import text_keys
 from nbmapops._reading.objecttext import ObjectText
+from nbmapops._vocabulary import Vocabulary
 
 from ..ways import way
 
@@ -108,9 +109,15 @@ def test_it_is_a_column_of_keys() -> None:
     assert ObjectText.of([]) is ObjectText.of(np.arange(3)) is ObjectText.of(["a", 1]) is None
 
 
-def test_keys_are_read_before_another_thread_changes_them() -> None:
+def test_keys_that_another_thread_changes_are_an_error() -> None:
     keys = np.array(["a", "b"], object)
     column = ObjectText.of(keys)
     assert column is not None
-    keys[0] = None
-    assert column.to_array().tolist() == ["a", "b"]
+    keys[0] = []
+    vocabulary = Vocabulary.from_words(WORDS, "string")
+    for engine in ENGINES:
+        for read in (column.to_array, column.encode, lambda: column.place(vocabulary)):
+            with way(engine), pytest.raises(RuntimeError, match="keys: the data changed"):
+                read()
+    keys[0] = "q"
+    assert column.to_array().tolist() == ["q", "b"]
