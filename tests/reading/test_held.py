@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, UserDict, defaultdict
+from collections import ChainMap, Counter, OrderedDict, UserDict, defaultdict
 from collections.abc import Iterator
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -115,7 +115,9 @@ def test_a_mapping_of_ones_own_is_asked_for_its_items(name: str) -> None:
         def items(self) -> Any:
             return [(key, 2 * value) for key, value in super().items()]
 
-    maps = [Doubled({0: 1.0, 1: 2.0}), MappingProxyType(Doubled({2: 3.0}))] * 20
+    behind = MappingProxyType(Doubled({2: 3.0}))
+    others = [MappingProxyType(behind), MappingProxyType(ChainMap({2: 6.0}))]
+    maps = [Doubled({0: 1.0, 1: 2.0}), behind, *others] * 10
     with way(name):
-        assert OP(maps).tolist() == [[2.0, 4.0, 0], [0, 0, 6.0]] * 20
-        assert OP.csr(maps).toarray().tolist() == [[2.0, 4.0, 0], [0, 0, 6.0]] * 20
+        assert OP(maps).tolist() == [[2.0, 4.0, 0], *[[0, 0, 6.0]] * 3] * 10
+        assert OP.csr(maps).toarray().tolist() == [[2.0, 4.0, 0], *[[0, 0, 6.0]] * 3] * 10
