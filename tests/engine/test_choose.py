@@ -150,6 +150,7 @@ def test_where_the_kernels_cannot_be_imported_all_runs_in_plain_python(
         lambda: choose.compiled(10**9, 1, "sums"),
         lambda: choose.compiled(10**9, 1, "sums"),
     ]
+    monkeypatch.setattr(choose, "_loaded", set())
     monkeypatch.setattr(choose, "is_loaded", lambda part: False)
     assert [ask() for ask in asked] == [False, False]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
