@@ -13,13 +13,13 @@ import threading
 from _thread import start_new_thread
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-__all__ = ["forget_half_imported", "is_foreign", "load_kernels", "undisturbed"]
+__all__ = ["forget_half_imported", "imported", "is_foreign", "load_kernels", "undisturbed"]
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -46,6 +46,32 @@ def load_kernels() -> ModuleType:
         In a subinterpreter, or when Numba cannot be imported; another call tries again.
     """
     return undisturbed(import_module, "nbmapops.kernels")
+
+
+def imported(name: str) -> Any:
+    """Return a module; it is imported where no signal handler can raise.
+
+    Whatever a call imports when it first needs it comes by this way: broken off at the wrong place,
+    an import of the smallest module leaves Python's import lock taken.
+
+    Parameters
+    ----------
+    name : str
+        Of the module.
+
+    Returns
+    -------
+    module
+
+    Raises
+    ------
+    ImportError
+        As ``import`` does.
+    """
+    module = sys.modules.get(name)
+    if module is not None and not getattr(module.__spec__, "_initializing", False):
+        return module
+    return undisturbed(import_module, name)
 
 
 def forget_half_imported() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import numpy as np
 
 from nbmapops._constants import FORMAT, HASH, INT64_MAX, INT64_MIN, RANGE, TABLE
-from nbmapops._load import load_kernels
+from nbmapops._load import imported, load_kernels
 from nbmapops._reading.columns import is_column, plain_column, refuse_missing
 from nbmapops.errors import show
 
@@ -129,8 +129,7 @@ def build_index(
 
 
 def _hash_index(words: NDArray[np.int64], columns: NDArray[np.int64] | None, width: int) -> Index:
-    import hashlib  # 2 ms, which no other vocabulary needs
-
+    hashlib = imported("hashlib")  # 2 ms, which no other vocabulary needs
     kernels = load_kernels()
     n = len(words)
     bits = max(1, (n // 4).bit_length())  # 2 to 4 words a bucket

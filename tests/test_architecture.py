@@ -49,7 +49,7 @@ ADAPTERS |= {"_reading.structs", "_reading.toarrow", "sklearn", "dask"}
 ADAPTERS |= {name for name in MODULES if name.split(".")[0] == "onnx"}
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
+def imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt | ast.expr]]:
     """Dotted name of each import; for ``from a import b`` both a and a.b."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -58,6 +58,10 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
             assert node.level == 0, "imports are absolute"
             yield node.module or "", node
             yield from ((f"{node.module}.{alias.name}", node) for alias in node.names)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "imported":
+            (name,) = node.args
+            if isinstance(name, ast.Constant):
+                yield str(name.value), node
 
 
 def at_import(tree: ast.Module) -> ast.Module:

@@ -6,14 +6,13 @@ import itertools
 import sys
 from collections import deque
 from functools import cache, lru_cache
-from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from nbmapops._limits import limits
-from nbmapops._load import undisturbed
+from nbmapops._load import imported
 from nbmapops._reading.columns import is_masked_array
 from nbmapops._reading.scalars import DTYPES
 
@@ -142,7 +141,7 @@ def _template(shape: tuple[int, int]) -> csr_array:
 @cache
 def _csr_array() -> type[csr_array]:
     """Import SciPy, which takes long enough to be met by Ctrl-C and time limits."""
-    found: type[csr_array] = undisturbed(import_module, "scipy.sparse").csr_array
+    found: type[csr_array] = imported("scipy.sparse").csr_array
     return found
 
 

@@ -21,7 +21,7 @@ from typing import Literal
 
 from nbmapops._constants import STAMPED
 from nbmapops._limits import limits
-from nbmapops._load import load_kernels
+from nbmapops._load import imported, load_kernels
 
 __all__ = ["Part", "compiled", "is_loaded", "plain_cost"]
 
@@ -141,8 +141,7 @@ def _loading(parts: list[Part], *, cached: bool = False) -> float:
 @cache
 def _is_cached(name: str) -> bool:
     """Tell whether a disk cache seems to hold a kernel: an index file newer than the package."""
-    from pathlib import Path  # 2 ms, which small work does not need
-
+    Path = imported("pathlib").Path  # 2 ms, which small work does not need
     try:
         package = Path(__file__).parents[1]
     except NameError:  # frozen

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from nbmapops._constants import INT64_MAX, Array
+from nbmapops._load import imported
 from nbmapops._reading.columns import arrow_text, is_column, plain_column, refuse_missing
 from nbmapops._reading.entries import (
     Entries,
@@ -104,9 +105,8 @@ def text_column(data: object, name: str) -> Text | None:
     text = None if isinstance(data, np.ndarray) else arrow_text(data, name)
     if text is None or not len(text):  # no keys are of no kind
         return None
-    from nbmapops._reading import arrowtext  # pyarrow has been imported already
-
-    return arrowtext.text_of(text, name)
+    found: Text = imported("nbmapops._reading.arrowtext").text_of(text, name)
+    return found
 
 
 def _flat_column(data: object, name: str) -> Any:

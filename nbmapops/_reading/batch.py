@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import numpy as np
 
 from nbmapops import _values
+from nbmapops._load import imported
 from nbmapops._reading.arrays import read_arrays
 from nbmapops._reading.duplicates import sum_duplicates
 from nbmapops._reading.entries import Entries, Int64Keys, TextKeys, readonly
@@ -321,8 +322,7 @@ class MapBatch:
         >>> batch.to_dicts(), batch.null_maps
         ([{1: 0.5}, {}], array([False,  True]))
         """
-        from nbmapops._reading import arrow  # the adapter imports pyarrow, an extra
-
+        arrow = imported("nbmapops._reading.arrow")  # the adapter imports pyarrow, an extra
         return cls._of(*arrow.read_column(column, null_map=null_map, null_value=null_value))
 
     # -------------------------------------------------------------------------- reading
@@ -433,9 +433,8 @@ class MapBatch:
         >>> MapBatch.from_arrow(batch).to_dicts()
         [{'a': 0.5}, {}]
         """
-        from nbmapops._reading.toarrow import map_column  # imports pyarrow, an extra
-
-        return map_column(self._entries, self._null_maps)
+        toarrow = imported("nbmapops._reading.toarrow")  # imports pyarrow, an extra
+        return toarrow.map_column(self._entries, self._null_maps)
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         """Export the batch to Arrow libraries: ``pyarrow.array(batch)``, ``polars.Series(batch)``.

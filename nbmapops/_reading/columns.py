@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nbmapops._load import imported
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -129,16 +131,13 @@ def arrow_inside(data: Any, name: str) -> Any:
         data = _imported(data, name)
     if not _is_arrow(data):
         return data
-    import pyarrow as pa
-
+    pa = imported("pyarrow")
     while pa.types.is_dictionary(data.type):
         _validate(data, name)  # pyarrow believes positions, wherever they point
         data = data.cast(data.type.value_type)
     if pa.types.is_run_end_encoded(data.type):
-        import pyarrow.compute as pc
-
         _validate(data, name)
-        data = pc.run_end_decode(data)
+        data = imported("pyarrow.compute").run_end_decode(data)
     return data
 
 
@@ -183,7 +182,7 @@ _TEXTS = ("string", "large_string", "string_view")
 def _imported(data: object, name: str) -> Any:
     """Return the one column of an object that only exports Arrow data: a DuckDB relation."""
     try:
-        import pyarrow as pa
+        pa = imported("pyarrow")
     except ImportError as error:
         raise ImportError(
             f"{name}: Arrow columns need pyarrow: pip install 'nbmapops[arrow]'"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nbmapops._load import imported
 from nbmapops._reading.arrays import read_arrays
 from nbmapops._reading.batch import MapBatch
 from nbmapops._reading.mappings import MapReader, maps_of, refuse_frames
@@ -93,12 +95,16 @@ def read_input(
         return reader([maps], one=True)
     refuse_frames(maps, operator)
     if scalar or _may_be_column(maps):
-        from nbmapops._reading import arrow
-
+        arrow = _arrow()
         if arrow.is_arrow(maps):
             entries, _, bad = arrow.read_maps(maps, operator=operator, skip_large=skip_large)
             return Input(entries, one=scalar, bad=bad)
     return reader(maps_of(maps, operator), one=False)
+
+
+@cache
+def _arrow() -> Any:
+    return imported("nbmapops._reading.arrow")
 
 
 def _may_be_column(maps: object) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 from nbmapops import _values
 from nbmapops._engine import choose
 from nbmapops._limits import limits
+from nbmapops._load import imported
 from nbmapops._reading.arrays import value_array
 from nbmapops._reading.entries import (
     Entries,
@@ -492,8 +493,7 @@ def compiled_walk() -> Any:
     """Return the module of the compiled walk, or None where it cannot be used."""
     if _walk:
         return _walk[0]
-    from nbmapops._reading import dictwalk  # imports Numba
-
+    dictwalk = imported("nbmapops._reading.dictwalk")  # imports Numba
     if not dictwalk.available():
         return None
     _walk.append(dictwalk)

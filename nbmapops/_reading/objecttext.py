@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from nbmapops._engine import choose
+from nbmapops._load import imported
 from nbmapops._reading.entries import KeyKind, readonly, text_keys
 from nbmapops._reading.scalars import changed_error
 from nbmapops._vocabulary import range_index
@@ -113,12 +115,16 @@ def _looked_up(keys: list[str], vocabulary: Vocabulary) -> Array:
     return np.fromiter(map(vocabulary.columns.get, keys, repeat(-1)), np.int64, len(keys))
 
 
+@cache
+def _textwalk() -> Any:
+    return imported("nbmapops._reading.textwalk")  # imports Numba
+
+
 def walked(keys: Array, vocabulary: Vocabulary) -> Array | None:
     """Return the column of each object that is a str; None where plain Python must look."""
     if not choose.compiled(len(keys) // SHARE, 0, "texts"):
         return None
-    from nbmapops._reading import textwalk
-
+    textwalk = _textwalk()
     if not textwalk.available():
         return None
     if vocabulary.text_index is None:

@@ -16,6 +16,7 @@ import numpy as np
 from nbmapops._constants import INT64_MAX, INT64_MIN, Array
 from nbmapops._engine import choose
 from nbmapops._limits import limits
+from nbmapops._load import imported
 from nbmapops._reading import mappings
 from nbmapops._reading.batch import MapBatch
 from nbmapops._reading.mappings import DICTS, expected_entries
@@ -325,8 +326,7 @@ def record_walk() -> ModuleType | None:
     """Return the module of the compiled walk, or None where it cannot be used."""
     if mappings.compiled_walk() is None:
         return None
-    from nbmapops._reading import recordwalk  # imports Numba
-
+    recordwalk = imported("nbmapops._reading.recordwalk")  # imports Numba
     return recordwalk if recordwalk.available() else None
 
 

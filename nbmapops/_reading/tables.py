@@ -11,7 +11,7 @@ import numpy as np
 
 from nbmapops._constants import INT64_MAX
 from nbmapops._engine import choose
-from nbmapops._load import load_kernels
+from nbmapops._load import imported, load_kernels
 from nbmapops._reading.arrays import column, read_arrays, typed
 from nbmapops._reading.columns import arrow_inside, is_column, is_masked_array, plain_column
 from nbmapops._reading.entries import Entries, Int64Keys, KeyColumn, TextKeys, int_array, readonly
@@ -236,9 +236,7 @@ def _as_arrow(data: object, name: str) -> ArrowChunks | None:
 
 
 def _flat_arrow(chunked: Any, name: str) -> tuple[Any, Array]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    pa, pc = imported("pyarrow"), imported("pyarrow.compute")
     if chunked.null_count:
         number = int(np.asarray(chunked.is_null()).argmax())
         where, _, what = name.rpartition(" ")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from nbmapops._load import imported
 from nbmapops.errors import show
 from nbmapops.onnx.graph import initial_names, names_read
 
@@ -234,7 +235,7 @@ class Tail:
 
 def _opened(model: onnx.ModelProto, options: dict[str, object]) -> onnxruntime.InferenceSession:
     try:
-        import onnxruntime
+        onnxruntime = imported("onnxruntime")
     except ImportError as error:
         raise ImportError(
             "the rest of the model needs onnxruntime: pip install 'nbmapops[onnx]'"

@@ -217,6 +217,48 @@ def test_the_main_thread_never_takes_the_lock_of_llvm() -> None:
     assert run(LOCK_OF_LLVM).strip() == "True"
 
 
+IMPORTS = """
+import importlib.abc, sys, threading
+import nbmapops.sklearn, numpy as np, pyarrow as pa
+from nbmapops import CastMap, DictVectorizer, MapBatch
+from nbmapops._engine import choose
+from nbmapops._limits import limits
+
+found = []
+
+class Note(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        own = name.startswith("pyarrow.")  # what pyarrow imports for itself
+        if threading.current_thread() is threading.main_thread() and not own:
+            found.append(name)
+
+sys.meta_path.insert(0, Note())
+choose._is_cached("x")
+limits.engine = "compiled"
+CastMap()([{0: 1.5}, {1: 2.5}])
+DictVectorizer(int64_vocabulary=[3, 2**60]).csr([{3: 1.5}, {2**60: 2.5}])
+words = DictVectorizer(string_vocabulary=["a", "b"])
+words.csr([{"a": 1.5}, {"b": 2.5}])
+words.csr(["a", "b"], [1.5, 2.5], [0, 1, 2])
+nbmapops.sklearn.DictVectorizer().fit_transform([{"a": "b"}, {"a": 1.5}])
+MapBatch.from_dicts([{1: 0.5}])._repr_html_()
+maps = pa.array([[("a", 1.5)], [("b", 2.5)]], pa.map_(pa.string(), pa.float64()))
+words.csr(maps)
+words.csr(MapBatch.from_arrow(maps).to_arrow())
+words.columns(pa.array(["a", "q"]).dictionary_encode())
+MapBatch.from_lists(pa.array([["a"], ["b"]]))
+print(*found)
+"""
+
+
+@compiled_only
+def test_the_main_thread_imports_nothing_in_a_call() -> None:
+    """A signal handler that raises in an import leaves Python's import lock taken."""
+    pytest.importorskip("sklearn")
+    pytest.importorskip("pyarrow")
+    assert run(IMPORTS).split() == []
+
+
 WARM = """
 import sys
 import numpy as np

@@ -25,7 +25,7 @@ from nbmapops import (  # noqa: E402
     MapBatch,
     UnknownKeyError,
 )
-from nbmapops._reading import arrow  # noqa: E402
+from nbmapops._reading import arrow, inputs  # noqa: E402
 from nbmapops._reading.arrow import is_arrow  # noqa: E402
 from nbmapops._reading.arrowtext import Text  # noqa: E402
 from nbmapops._reading.entries import Entries, Int64Keys  # noqa: E402
@@ -1828,6 +1828,7 @@ def test_columns_of_other_libraries_say_that_they_need_pyarrow(
             monkeypatch.delitem(sys.modules, name)
             monkeypatch.delattr(f"nbmapops._reading.{name.rpartition('.')[2]}", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
+    inputs._arrow.cache_clear()
     operator = DictVectorizer(int64_vocabulary=[1])
     batch = MapBatch.from_dicts([{1: 2.0}])
     for call in (
