@@ -406,11 +406,11 @@ def few_entries(maps: Any) -> Entries | None:
     if not limits.shortcuts or not 0 < len(maps) <= limits.few_entries:
         return None
     try:
-        if set(map(type, maps)) != {dict}:
+        if set(map(type, maps)) != {dict} or sum(map(len, maps)) > limits.few_entries:
             return None
         copies = [each.copy() for each in maps]  # another thread may change them
         keys = list(chain.from_iterable(copies))
-        if not 0 < len(keys) <= limits.few_entries:
+        if not keys:
             return None
         values = list(chain.from_iterable(map(dict.values, copies)))
         types = set(map(type, values))
