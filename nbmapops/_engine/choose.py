@@ -12,7 +12,6 @@ Costs are estimates from the constants here, not measurements, so that the choic
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections import defaultdict
@@ -76,7 +75,6 @@ _KERNELS: dict[Part, _Kernel] = {
     "one dict": _Kernel("nbmapops._reading.dictwalk", "_fill", 0.6),
     "records": _Kernel("nbmapops._reading.recordwalk", "_walk_records", 5.0),
 }
-_LOG = logging.getLogger("nbmapops")
 _loaded: set[Part] = set()
 _spent: dict[Part, float] = defaultdict(float)
 _broken: list[str] = []
@@ -164,6 +162,7 @@ def _importable() -> bool:
         load_kernels()
     except ImportError as error:  # a subinterpreter, or a Numba that does not fit its NumPy
         _broken.append(str(error))
-        _LOG.warning("all work runs in plain Python: %s", error)
+        logging = imported("logging")  # 3 ms, which small work does not need
+        logging.getLogger("nbmapops").warning("all work runs in plain Python: %s", error)
         return False
     return True
