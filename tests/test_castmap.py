@@ -39,6 +39,7 @@ needs_scipy = pytest.mark.skipif(not WITH_SCIPY, reason="csr needs scipy")
         ({"max_map": 1.0}, TypeError),
         ({"max_map": "3"}, TypeError),
         ({"max_map": None}, TypeError),
+        ({"max_map": True}, TypeError),
         ({"semantics": "lenient"}, ValueError),
         ({"semantics": None}, ValueError),
         ({"fill_value": "x"}, ValueError),
@@ -406,6 +407,9 @@ def test_sparse_key_out_of_range() -> None:
             assert type(caught.value) is ValueError
             # Dropped before anything looks at its value.
             assert relaxed(batch).reshape(-1, 4)[-1].tolist() == [0.0, 1.0, 0.0, 0.0]
+        for numbers in ({1: 1.0, key: 2.0}, [{key: 2.0}, {}], [{}, {key: 2.0, 1: 1.0}]):
+            with pytest.raises(ValueError, match=rf"map \d: key {key} .*max_map=4"):
+                strict(numbers)
     for key in (-1, INT64_MIN):
         for op in (strict, relaxed):
             for given in ({1: 1.0, key: 2.0}, [{}, {9: 1.0} if op is relaxed else {}, {key: 2.0}]):
@@ -425,6 +429,7 @@ def test_missing_positions_hold_the_fill_value() -> None:
         ("TO_FLOAT", "strict", math.inf, math.inf),
         ("TO_FLOAT", "onnxruntime", -1, -1.0),
         ("TO_INT64", "onnxruntime", INT64_MIN, INT64_MIN),
+        ("TO_INT64", "strict", INT64_MAX, INT64_MAX),
     ]
     for cast_to, semantics, fill, expected in cases:
         op = CastMap(
@@ -538,6 +543,8 @@ def test_out_may_not_share_memory_with_the_input() -> None:
     values = np.arange(4, dtype=np.int64)
     with pytest.raises(ValueError, match="must not share memory"):
         CastMap(cast_to="TO_INT64")(keys, values, out=keys)
+    with pytest.raises(ValueError, match="must not share memory"):
+        CastMap(semantics="onnxruntime")(keys, memory[:4], out=memory[:4])
     assert memory.tolist() == list(range(8))
     apart = CastMap()(keys, memory[:4], out=memory[4:])
     assert apart.tolist() == [0.0, 1.0, 2.0, 3.0]

@@ -14,6 +14,8 @@ import pytest
 
 from nbmapops import CastMap, DictVectorizer, MapBatch
 from nbmapops._limits import limits
+from nbmapops._reading.entries import Entries, TextKeys
+from nbmapops._reading.mappings import Block
 from nbmapops.errors import CastError, UnknownKeyError
 
 from .outcomes import WITH_SCIPY
@@ -128,6 +130,13 @@ def test_a_mapping_that_cannot_be_read_is_refused_though_it_could_be_read_later(
         for call in calls_of(BY_INT)[:3]:
             with pytest.raises(error, match="map 1: key 2: value"):
                 call([{1: 1}, Once({2: value}), {3: 1}])
+
+
+def test_a_map_that_has_another_length_when_its_keys_are_asked_for() -> None:
+    entries = Entries(TextKeys(np.array([-1]), ("a",)), np.ones(1), np.array([0, 1]))
+    assert Block(0, [{"q": 1.0}], 0, entries).map(0, "map 0") == (["q"], [1.0])
+    with pytest.raises(RuntimeError, match=f"map 0: {CHANGED}"):
+        Block(0, [{}], 0, entries).map(0, "map 0")
 
 
 @pytest.mark.usefixtures("engine")

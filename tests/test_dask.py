@@ -251,6 +251,7 @@ def test_errors_name_the_partition() -> None:
     for bag, lengths, wrong, message in (
         (bag_of([{}], [{}, {"b": 1}]), None, UnknownKeyError, "map 1: key 'b'"),
         (bag_of([{}], [{}, {}]), [1, 1], ValueError, "holds 2 maps, but lengths says 1"),
+        (bag_of([{}], [{}]), [1, 2], ValueError, "holds 1 maps, but lengths says 2"),
     ):
         rows = nbmapops.dask.csr(operator, bag, lengths=lengths)
         with pytest.raises(wrong, match=message) as caught:

@@ -505,6 +505,17 @@ def test_both_vocabularies_in_onnxruntime_mode() -> None:
             call()
 
 
+def test_with_both_vocabularies_a_bad_map_and_a_large_key_are_told() -> None:
+    op = DictVectorizer(int64_vocabulary=[1], string_vocabulary=["a"], semantics="onnxruntime")
+    with pytest.raises(TypeError, match="map 1: key 'a' is str; here a key must be an integer"):
+        op([{1: 1.0}, {"a": 1.0}])
+    with pytest.raises(TypeError, match="map 1 is 7 of type int"):
+        op([{1: 1.0}, 7])
+    assert op([{1: 1.0, 2**63: 2.0}]).tolist() == [[1.0]]
+    with pytest.raises(OverflowError, match=f"map 0: key {2**63} does not fit in int64"):
+        op.unknown([{1: 1.0, 2**63: 2.0}])
+
+
 def test_only_the_pairs_of_the_text_in_onnxruntime_mode() -> None:
     cases: list[tuple[DictVectorizer, Any, list[Any]]] = [
         (by_int([1], semantics="onnxruntime"), 1, [1.0, np.float32(1), "x"]),

@@ -365,6 +365,14 @@ def test_one_map_that_cannot_be_read_is_told_before_options_that_do_not_fit(name
                 op(given)
 
 
+@pytest.mark.parametrize("name", WAYS)
+def test_a_map_that_cannot_be_read_is_told_before_an_out_that_does_not_fit(name: str) -> None:
+    op = DictVectorizer(int64_vocabulary=[1])
+    for given in ({1: 1.0, "x": 2.0}, [{1: 1.0, "x": 2.0}], [{1: 1.0}, {"x": 2.0}]):
+        with way(name), pytest.raises(TypeError, match=r"map \d: key 'x' is str"):
+            op(given, out=np.empty(7))
+
+
 def test_the_first_map_wins_between_a_value_and_a_key_that_are_refused() -> None:
     """Conversions are made before keys are looked at, for all maps at once."""
     sparse = CastMap(map_form="SPARSE", max_map=3, cast_to="TO_INT64", semantics="onnxruntime")

@@ -347,6 +347,33 @@ def test_many_chunks_and_maps_larger_than_a_chunk(paths: Paths) -> None:
     assert paths.plain == 0
 
 
+def test_a_list_that_is_emptied_meanwhile_is_read_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "iterator_maps", 1)
+    maps: list[Any] = []
+
+    class Emptying(OrderedDict[str, int]):
+        def items(self) -> Any:
+            maps.clear()
+            return super().items()
+
+    maps += [Emptying(a=1), {"b": 2}]
+    assert DictVectorizer().fit(maps).feature_names_ == ["a", "b"]
+
+
+@pytest.mark.parametrize("made", [list, set])
+def test_texts_of_a_map_that_are_changed_later_count_as_they_came(made: Any) -> None:
+    def changing() -> Iterator[dict[str, Any]]:
+        texts = made()
+        for text in "pq":
+            texts.clear()
+            (texts.add if made is set else texts.append)(text)
+            yield {"t": texts}
+
+    assert DictVectorizer().fit(changing()).feature_names_ == ["t=p", "t=q"]
+
+
 def test_few_maps_are_not_worth_a_look_at_many_names() -> None:
     maps = [{f"v{n}": n for n in range(50_000)}]
     ours, theirs = DictVectorizer().fit(maps), Original().fit(maps)

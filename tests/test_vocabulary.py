@@ -355,6 +355,13 @@ def test_words_of_an_index_must_differ() -> None:
             build_index(np.array(words))
 
 
+def test_the_array_that_an_index_is_made_of_stays_writable() -> None:
+    for listed in ([3, 4, 5], [5, 3], [0, 2**40]):
+        words = np.array(listed)
+        build_index(words)
+        words[:] = 0
+
+
 def test_ranges_and_tables_by_hand() -> None:
     ranged = range_index(3, low=-1)
     assert ranged.header.tolist() == [1, 0, 3, -1, 0, 0, 0, 0]

@@ -80,6 +80,18 @@ def test_of_many_sums_that_may_not_fit_the_first_that_does_not_is_named() -> Non
         op.csr(*batch)
 
 
+@pytest.mark.parametrize("name", WAYS)
+def test_a_sum_of_unknown_keys_just_inside_and_just_outside_of_int64(name: str) -> None:
+    """The sum of the nearest floats is below 2**63 both times."""
+    op = DictVectorizer(int64_vocabulary=[-1], unknown_columns=1)
+    values = [2**62 + 511, 2**61 + 255, 2**61 - 767]
+    with way(name):
+        assert op([5, 6, 7], values, [0, 3]).tolist() == [[0, INT64_MAX]]
+        values[-1] += 1
+        with pytest.raises(OverflowError, match="map 0: key 7: the sum of the values"):
+            op([5, 6, 7], values, [0, 3])
+
+
 def test_the_words_stay_the_vocabulary() -> None:
     op = DictVectorizer(string_vocabulary=["a", "b"], unknown_columns=2)
     assert (len(op), op.n_columns, op.unknown_columns, op.vocabulary) == (2, 4, 2, ("a", "b"))

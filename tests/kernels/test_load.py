@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -108,6 +109,26 @@ def test_errors_of_a_cache_are_told_from_those_of_a_signal_handler() -> None:
     with pytest.raises(TimeoutError):
         _jit._try(handler, otherwise=lambda: seen.append("flushed"))
     assert seen == ["flushed"]
+
+
+@compiled_only
+def test_a_cache_that_gives_the_code_of_another_signature_is_not_believed() -> None:
+    from nbmapops import _jit
+
+    def cache_of(signature: tuple[str, ...]) -> Any:
+        loaded = SimpleNamespace(signature=SimpleNamespace(args=signature))
+        kept = SimpleNamespace(
+            _cache_file=SimpleNamespace(),
+            load_overload=lambda *_: loaded,
+            save_overload=None,
+            flush=None,
+        )
+        _jit._mend(SimpleNamespace(_cache=kept))
+        return kept, loaded
+
+    kept, loaded = cache_of(("int64",))
+    assert kept.load_overload(("int64",), None) is loaded
+    assert kept.load_overload(("float64",), None) is None
 
 
 def test_what_is_undisturbed_raises_in_the_thread_that_waits() -> None:

@@ -111,6 +111,14 @@ def test_a_session_describes_itself_as_that_of_onnxruntime(name: str) -> None:
     assert mine.output_names == [value.name for value in theirs.get_outputs()]
 
 
+def test_a_list_of_inputs_that_its_owner_changes_is_given_again_as_it_was() -> None:
+    session = MapSession(weighed(9))
+    for method in (session.get_inputs, session.get_outputs):
+        before = list(method())
+        method().clear()
+        assert method() == before != []
+
+
 def test_a_model_without_a_version_is_described_as_by_onnxruntime() -> None:
     model = operator_model("DictVectorizer", "string", "float", "float", **TEXT)
     assert MapSession(model).get_modelmeta().version == quiet_ort(model).get_modelmeta().version

@@ -123,6 +123,14 @@ def products_of(model: Any) -> list[Any]:
     return with_products(parts.tail, parts.fronts)[1]
 
 
+def test_the_model_that_is_rewritten_is_a_copy() -> None:
+    parts = cut(linear_model("MatMul"))
+    before = parts.tail.SerializeToString(deterministic=True)
+    _, products = with_products(parts.tail, parts.fronts)
+    assert len(products) == 1
+    assert parts.tail.SerializeToString(deterministic=True) == before
+
+
 def dense_rows(maps: list[dict[str, float]], value: str) -> Any:
     dtype = {"float": np.float32, "double": np.float64}[value]
     op = nbmapops.DictVectorizer(string_vocabulary=WORDS, handle_unknown="ignore")

@@ -332,6 +332,15 @@ def test_unused_words_of_a_large_dictionary_are_not_read() -> None:
     assert parts.keys.encode()[1] == ("word1", "word99")
 
 
+def test_a_null_key_goes_before_a_null_value_of_its_map() -> None:
+    entry = pa.struct([("key", pa.string()), ("value", pa.int64())])
+    for pairs in ([(None, None)], [("a", None), (None, 1)]):
+        with pytest.raises(ValueError, match=r"^MapBatch: map 1: "):
+            MapBatch.from_arrow(pa.array([[], pairs], pa.list_(entry)))
+    with pytest.raises(ValueError, match=r"^MapBatch: map 1: a key is null$"):
+        MapBatch.from_arrow(pa.array([[], [("a", None), (None, 1)]], pa.list_(entry)))
+
+
 def test_a_null_word_is_a_null_key_where_it_is_used() -> None:
     column = words_column([0, 1, 1, 0], ["a", None])
     assert keys_of(read_column(column.slice(0, 1))) == ["a"]

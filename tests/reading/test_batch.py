@@ -151,6 +151,14 @@ def test_canonical_arrays_are_viewed_and_offsets_copied() -> None:
         assert values.flags.writeable
 
 
+def test_arrays_that_are_not_aligned_are_copied() -> None:
+    odd = np.frombuffer(bytes(17), np.int64, offset=1)
+    assert not odd.flags.aligned
+    for batch in (MapBatch.from_arrays(odd, odd), MapBatch.from_rows([1, 0], odd, odd)):
+        assert batch.keys.flags.aligned
+        assert batch.values.flags.aligned
+
+
 def test_codes_of_text_keys_are_copied() -> None:
     keys = np.array(["a", "b"], object)
     batch = MapBatch.from_arrays(keys, [1, 2])
@@ -378,6 +386,12 @@ def test_sum_outside_int64_is_refused() -> None:
         # A sum that only passes outside on its way is none of those.
         fine = MapBatch.from_arrays(keys, [INT64_MAX, 1, -1])
         assert fine.sum_duplicates().to_dicts() == [{key: INT64_MAX}]
+        # Of these the sum of the nearest floats is below 2**63.
+        near = [2**62 + 511, 2**61 + 255, 2**61 - 767]
+        assert MapBatch.from_arrays(keys, near).sum_duplicates().to_dicts() == [{key: INT64_MAX}]
+        near[-1] += 1
+        with pytest.raises(OverflowError, match=f"map 0: key {key!r}: the sum {2**63} "):
+            MapBatch.from_arrays(keys, near).sum_duplicates()
     low = MapBatch.from_arrays([1, 1], [INT64_MIN, -1])
     with pytest.raises(OverflowError, match="-9223372036854775809"):
         low.sum_duplicates()

@@ -131,6 +131,10 @@ def test_what_is_no_input_is_a_type_error(arguments: tuple[Any, ...]) -> None:
 def test_offsets_need_keys_and_values() -> None:
     with pytest.raises(TypeError, match="offsets go with keys and values"):
         BY_INT([{1: 1}], None, [0, 1])
+    with pytest.raises(TypeError, match="offsets go with keys and values"):
+        CastMap()([{1: 1}], None, [0, 1])
+    with pytest.raises(TypeError, match="goes with keys, but the first is MapBatch"):
+        BY_INT(MapBatch.from_dicts([{1: 1}]), [1])
 
 
 @pytest.mark.skipif(not WITH_PANDAS, reason="needs pandas")
@@ -409,7 +413,7 @@ def test_bad_offsets_as_narrow_and_unsigned_arrays() -> None:
         BY_INT(keys, values, [0, 2**70, 3])
     with pytest.raises(ValueError, match="offsets must end at 3, the number of entries"):
         BY_INT(keys, values, [0, -(2**70), 3])
-    for word in (1.5, "x"):
+    for word in (1.5, "x", np.timedelta64(1, "s")):
         with pytest.raises(TypeError, match="offsets"):
             BY_INT(keys, values, [0, word, 3])
 

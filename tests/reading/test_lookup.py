@@ -83,6 +83,8 @@ def test_integers_beyond_int64_are_not_words() -> None:
     assert found([2**63, 8, -(2**70)]) == [-1, 0, -1]
     assert found(2**63) == -1
     assert found([2**63, 0], Vocabulary.from_words([0], "int64")) == [-1, 0]
+    largest = Vocabulary.from_words([INT64_MAX], "int64")
+    assert found([INT64_MAX, INT64_MAX + 1], largest) == [0, -1]
     assert found(np.array([2**64 - 1, 8, 2**63], np.uint64)) == [-1, 0, -1]
 
 
@@ -132,5 +134,11 @@ def test_a_missing_key_and_ragged_lists_are_refused() -> None:
         found(None)
     with pytest.raises(ValueError, match="nested keys must have one length, not 1 and 2"):
         found([[8], [1, 2]])
+    deep: Any = 8
+    for _ in range(63):
+        deep = [deep]
+    assert np.ravel(found(deep)).tolist() == [0]
+    with pytest.raises(ValueError, match="keys must be nested at most 63 lists deep"):
+        found([deep])
     with pytest.raises(TypeError, match="keys must be an array or a sequence, not dict"):
         found({8: 1})

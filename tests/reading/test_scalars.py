@@ -189,6 +189,9 @@ def test_keys_beyond_int64_are_left_out_where_asked() -> None:
         assert bad is not None
         assert "Operator: map 2: key 18446744073709551615: value 1000" in str(bad.error)
         assert listed(entries) == [[1], [3], [0, 0, 1]]
+    largest = DictVectorizer(int64_vocabulary=[2**63 - 1], handle_unknown="ignore")
+    beside = np.array([2**63 - 1, 2**63], np.uint64)
+    assert largest(beside, np.array([2.0, 3.0])).tolist() == [2.0]
     exact = exact_map("map 0", [10**30, 5], [Decimal(1), 2.5], "float64", skip_large=True)
     assert exact == ([5], [2.5])
 
@@ -262,7 +265,12 @@ def test_missing_maps_can_be_empty() -> None:
         assert BY_STR(batch).tolist() == [[1, 0], [0, 0], [0, 2]]
         assert batch.null_maps is not None
         assert batch.null_maps.tolist() == [False, True, False]
+        with pytest.raises(ValueError, match="read-only"):
+            batch.null_maps[0] = True
     assert MapBatch.from_dicts([{"a": 1}], null_map="empty").null_maps is None
+    floats = MapBatch.from_dicts(ROWS[1:], null_map="empty", value_type="float")
+    assert floats.null_maps is not None
+    assert floats.null_maps.tolist() == [True, False]
     nan = [{"a": 1}, float("nan")]
     assert MapBatch.from_dicts(nan, null_map="empty").to_dicts() == [{"a": 1}, {}]
 

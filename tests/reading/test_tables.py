@@ -157,14 +157,14 @@ def test_rows_that_change_while_they_are_grouped(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(limits, "engine", "compiled")
     true = kernels.group
-    for changed in ([1, 1], [5, 0], [-1, 0]):
+    for changed in ([1, 1, 0], [5, 0, 0], [-1, 0, 0], [0, 0, 0], [0, 1, 1]):
 
         def group(rows: Any, *parts: Any, changed: list[int] = changed) -> int:
             return int(true(np.array(changed), *parts))
 
         monkeypatch.setattr(kernels, "group", group)
         with pytest.raises(RuntimeError, match="the rows changed while they were read"):
-            MapBatch.from_rows(np.array([1, 0]), np.array([1, 2]))
+            MapBatch.from_rows(np.array([1, 0, 0]), np.array([1, 2, 3]))
 
 
 def test_long_tables_of_other_libraries() -> None:
