@@ -437,7 +437,7 @@ def _copied_dict(mapping: object) -> Map | None:
     """
     if type(mapping) is MappingProxyType:
         (mapping,) = get_referents(mapping)
-    kind: type = type(mapping)
+    kind: Any = type(mapping)
     # An OrderedDict, too, is copied in its own order: dict.copy asks what iterates by itself.
     if isinstance(mapping, dict) and (kind.items is dict.items or kind is OrderedDict):
         return dict.copy(mapping)
