@@ -2,8 +2,8 @@
 
 Signal handlers run in the main thread only, and what they raise comes out wherever that thread is.
 Numba survives this neither in its import nor everywhere in its compiler, and Python, in any import,
-may keep its import lock for ever. So imports that take long, and the compiler, run in a thread of
-their own while the main thread waits: there the exception comes out at once.
+may keep its import lock for ever. So what a call imports first, and the compiler, run in a thread
+of their own while the main thread waits: there the exception comes out at once.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import deque
-from functools import cache, lru_cache
+from functools import lru_cache
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -135,14 +135,8 @@ def csr_array_of(parts: Parts, width: int) -> csr_array:
 @lru_cache(maxsize=32)
 def _template(shape: tuple[int, int]) -> csr_array:
     """Return an empty matrix of this shape."""
-    return _csr_array()(shape)
-
-
-@cache
-def _csr_array() -> type[csr_array]:
-    """Import SciPy, which takes long enough to be met by Ctrl-C and time limits."""
-    found: type[csr_array] = imported("scipy.sparse").csr_array
-    return found
+    matrix: csr_array = imported("scipy.sparse").csr_array(shape)
+    return matrix
 
 
 # ------------------------------------------------------------------------------- rows in blocks
