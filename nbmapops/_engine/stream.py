@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +26,7 @@ def csr(plan: Plan, reader: MapReader, index_dtype: type | None = None) -> Parts
     # Unknown keys that have a column are needed as they are.
     if plan.vocabulary is not None and plan.key_kind == "string" and not plan.unknown_columns:
         reader.look_up(plan.vocabulary.columns, plan.vocabulary.words)
-    result = _GrowingRows(plan, expected_entries(reader.listed or ()), index_dtype)
+    result = _Rows(plan, expected_entries(reader.listed or ()), index_dtype)
     try:
         while reader.more():
             block = reader.read()
@@ -42,7 +41,7 @@ def csr(plan: Plan, reader: MapReader, index_dtype: type | None = None) -> Parts
     return result.finish(kind)
 
 
-def _append(result: _GrowingRows, block: Block, reader: MapReader) -> BadRow | None:
+def _append(result: _Rows, block: Block, reader: MapReader) -> BadRow | None:
     """Write the rows of a block; what is said of its first bad map, if there is one."""
     try:
         result.append(block, compiled=reader.compiled)
@@ -59,17 +58,18 @@ def _fail(plan: Plan, reader: MapReader, block: Block, bad: BadRow) -> NoReturn:
     rerun(plan, number, keys, values, kind, bad.error)
 
 
-class _GrowingRows:
-    """CSR arrays to which blocks are written at their place, so that no block is copied."""
+class _Rows:
+    """CSR arrays in pieces with room for several blocks; joined at the end where there are many."""
 
     def __init__(self, plan: Plan, expected: int, index_dtype: type | None) -> None:
         self.plan = plan
         self.wanted = index_dtype
+        self.index_dtype = index_dtype_for(0, plan.width, index_dtype, plan.operator)  # of pieces
         self.expected = expected  # entries; 0: nobody knows
-        self.data = np.empty(0, np.float64)
-        self.indices = np.empty(0, index_dtype_for(0, plan.width, index_dtype, plan.operator))
+        self.data: list[Array] = []
+        self.indices: list[Array] = []
         self.ends = [np.zeros(1, np.int64)]
-        self.size = 0
+        self.used = self.size = 0  # entries in the last piece, and in all
 
     def append(self, block: Block, *, compiled: bool) -> None:
         """Write the rows of the next block."""
@@ -77,69 +77,69 @@ class _GrowingRows:
         kind = self.plan.result_kind(entries.value_kind)
         if len(entries.values):
             refuse_text(self.plan, kind)
-            self._take_kind(kind)
         if not compiled:
-            self._copy(plain.csr(self.plan, entries, self.indices.dtype.type))
+            given = plain.csr(self.plan, entries, self.index_dtype)
+            data, indices = self._room(kind, len(given.data))
+            data[:], indices[:] = given.data, given.indices
+            self._add(given.indptr, len(data))
             return
         ready = rows.prepare(self.plan, entries)
-        self._reserve(len(ready.values))
-        indptr = np.zeros(len(ready.offsets), self.indices.dtype)
+        indptr = np.zeros(len(ready.offsets), self.index_dtype)
         written = 0
         if len(ready.values) or ready.bad is not None:
-            parts = Parts(self.data[self.size :], self.indices[self.size :], indptr)
-            written = rows.write_csr(self.plan, ready, parts)
+            data, indices = self._room(kind, len(ready.values))
+            written = rows.write_csr(self.plan, ready, Parts(data, indices, indptr))
         self._add(indptr, written)
 
-    def _copy(self, parts: Parts) -> None:
-        size = len(parts.data)
-        self._reserve(size)
-        self.data[self.size : self.size + size] = parts.data
-        self.indices[self.size : self.size + size] = parts.indices
-        self._add(parts.indptr, size)
+    def _room(self, kind: str, entries: int) -> tuple[Array, Array]:
+        """Return where data and indices of a block are written: in the last piece or a new one."""
+        dtype = DTYPES[kind]
+        last = self.data[-1] if self.data else None
+        if last is None or last.dtype != dtype or self.used + entries > len(last):
+            self._close()
+            least = max(entries, 1)
+            try:
+                self._open(dtype, max(least, self.expected - self.size, self.size // 4))
+            except MemoryError:  # what is expected of a sample may be far off
+                self._open(dtype, least)
+        own = slice(self.used, self.used + entries)
+        return self.data[-1][own], self.indices[-1][own]
 
-    def _take_kind(self, kind: str) -> None:
-        if self.data.dtype != DTYPES[kind]:
-            room = self.data[: self.size].astype(DTYPES[kind])
-            self.data = with_room(room, self.size, len(self.data))
+    def _open(self, dtype: np.dtype[np.generic], room: int) -> None:
+        piece = np.empty(room, dtype), np.empty(room, self.index_dtype)
+        self.data.append(piece[0])
+        self.indices.append(piece[1])
+        self.used = 0
+
+    def _close(self) -> None:
+        for pieces in (self.data, self.indices):
+            if pieces:
+                pieces[-1].resize(self.used, refcheck=False)
 
     def _add(self, indptr: Array, written: int) -> None:
         self.ends.append(indptr[1:].astype(np.int64) + self.size)
+        self.used += written
         self.size += written
-
-    def _reserve(self, entries: int) -> None:
-        need = self.size + entries
-        if need > len(self.data):
-            room = need + need // 8 if self.expected else need + need // 2
-            with contextlib.suppress(MemoryError):  # what is expected of a sample may be far off
-                self._grow(max(room, self.expected))
-                return
-            self._grow(room)
-
-    def _grow(self, room: int) -> None:
-        if not self.expected:
-            # A generator's arrays grow often: the pages of large ones are moved, never held twice.
-            self.data.resize(room, refcheck=False)
-            self.indices.resize(room, refcheck=False)
-            return
-        data = with_room(self.data, self.size, room)
-        self.indices = with_room(self.indices, self.size, room)
-        self.data = data
 
     def finish(self, kind: str) -> Parts:
         """Return the arrays at their final size."""
-        self.data.resize(self.size, refcheck=False)
-        self.indices.resize(self.size, refcheck=False)
+        self._close()
         dtype = index_dtype_for(self.size, self.plan.width, self.wanted, self.plan.operator)
         return Parts(
-            self.data.astype(DTYPES[kind], copy=False),
-            self.indices.astype(dtype, copy=False),
+            _joined(self.data, DTYPES[kind]),
+            _joined(self.indices, np.dtype(dtype)),
             np.concatenate(self.ends).astype(dtype, copy=False),
         )
 
 
-def with_room(array: Array, size: int, room: int) -> Array:
-    """Return the first elements in an array with room for more."""
-    # ndarray.resize would write zeros to all of the room first.
-    larger: Array = np.empty(room, array.dtype)
-    larger[:size] = array[:size]
-    return larger
+def _joined(pieces: list[Array], dtype: np.dtype[np.generic]) -> Array:
+    """Join pieces; each is given back as soon as it is copied, so that none is held twice."""
+    if len(pieces) == 1:
+        return pieces[0].astype(dtype, copy=False)
+    whole: Array = np.empty(sum(map(len, pieces)), dtype)
+    start = 0
+    while pieces:
+        piece = pieces.pop(0)
+        whole[start : start + len(piece)] = piece
+        start += len(piece)
+    return whole
