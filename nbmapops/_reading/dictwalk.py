@@ -1,7 +1,7 @@
 """Read Python dicts from compiled code: CPython's C API, object layout of CPython 3.11 and newer.
 
 A list of dicts becomes three arrays (keys, values, offsets) without a Python object made or a
-bytecode run for an entry: 8 ns an entry where `np.fromiter` takes 40 (asv: dicts.Csr). Objects
+bytecode run for an entry: 5 ns an entry where `np.fromiter` takes 40 (asv: dicts.Csr). Objects
 are asked for before they are read, because a list of dicts is rarely in cache: the dict
 `_MAP_AHEAD` maps ahead, its table `_TABLE_AHEAD` maps ahead, keys and values one group of `_GROUP`
 entries ahead. A shuffled list takes a third of the time that it took without (asv: dicts.Shuffled).
@@ -17,10 +17,10 @@ What keeps this safe:
 * What is noted and read later is held by a dict of the batch. The one dict that grows during a
   walk, that of the words, is not one of the maps while it grows.
 * A prefetch cannot fault, whatever its address is.
-* The few facts about object layout that are used are tested when `available` is first called, and
-  the answers of a kernel when it is first used. A surprise (another implementation, a
-  free-threaded build) means that nothing here is used. An exception is not an answer: it comes
-  out, and the next call tests again.
+* The facts about the layout of objects, of the tables of dicts above all, are tested when
+  `available` is first called, and the answers of a kernel when it is first used. A surprise
+  (another implementation, a free-threaded build) means that nothing here is used. An exception is
+  not an answer: it comes out, and the next call tests again.
 """
 
 from __future__ import annotations
@@ -91,10 +91,16 @@ _HEAD_AT = 16  # length and sign of an int
 _DIGIT_AT = 24  # its lowest 30 bits
 _SIZE_AT = 16  # the number of entries of a dict
 _TABLE_AT = 32  # the address of its table
+# Offsets in a table, and what is there.
+_INDEX_BYTES_AT = 9  # log2 of the size of its index
+_KIND_AT = 10  # 0: entries are hash, key, value; 1: key, value; 2: values lie elsewhere
+_USED_AT = 24  # the number of entries, with those of removed keys, whose value is 0
+_INDEX_AT = 32  # its index; the entries stand behind
 _TAGGED = sys.version_info >= (3, 12)  # how length and sign are written: see `_int_at`
 
 # Offsets in the cells of a walk: see `_cells`.
 _KEY, _VALUE, _OVERFLOW, _ITEM, _LEFT, _NEXT, _END, _GROWING = range(8, 72, 8)
+_STRIDE, _ENTRY, _BEHIND = range(72, 96, 8)
 
 _LINE = 64  # bytes that one prefetch asks for
 _GROUP = 32  # entries whose keys and values are asked for while those of the group before are read
@@ -155,8 +161,9 @@ def _stack(words: int, zeros: bool) -> Untyped:
 
 # Position, key, value, overflow; then what `_note` keeps: the map that it is in, how many entries
 # of it are left, the number of the next map, the end of all entries of the maps begun, and the
-# dict that grows during the walk, which can be none of the maps.
-_cells = _stack(9, zeros=True)
+# dict that grows during the walk, which can be none of the maps; then what `_begin` keeps: bytes of
+# an entry, the address of the next one, and that behind the last.
+_cells = _stack(12, zeros=True)
 _notes = _stack(2 * _GROUP * _NOTE // 8, zeros=False)  # two groups of notes
 
 
@@ -187,6 +194,7 @@ def _load(builder: Untyped, address: Untyped, offset: int, kind: Untyped = None)
 
 _word_at: Callable[[int], int] = _reader(types.intp, ir.IntType(64))
 _digit_at: Callable[[int], int] = _reader(types.int64, ir.IntType(32))
+_byte_at: Callable[[int], int] = _reader(types.int64, ir.IntType(8))
 _double_at: Callable[[int], float] = _reader(types.float64, ir.DoubleType())
 _single_at: Callable[[int], float] = _reader(types.float32, ir.FloatType())
 _type_of: Callable[[int], int] = _reader(types.intp, ir.IntType(64), _TYPE_AT)
@@ -406,6 +414,55 @@ def _prefetch_maps(maps: int, i: int, stop: int, known: int) -> None:
 
 
 @_helper
+def _begin(item: int, cells: int) -> None:
+    """Begin with the entries of a dict.
+
+    They are read where they stand: `PyDict_Next` costs 2 ns more for each of them. It reads dicts
+    whose values lie elsewhere, as those of instances do (asv: dicts.Csr).
+    """
+    table = _word_at(item + _TABLE_AT)
+    kind = _byte_at(table + _KIND_AT)
+    if kind > 1:
+        _set_word(cells, 0)
+        _set_word(cells + _STRIDE, 0)
+        return
+    stride = 24 - 8 * kind
+    entry = table + _INDEX_AT + (1 << _byte_at(table + _INDEX_BYTES_AT))
+    _set_word(cells + _STRIDE, stride)
+    _set_word(cells + _ENTRY, entry)
+    _set_word(cells + _BEHIND, entry + stride * _word_at(table + _USED_AT))
+
+
+@_helper
+def _note_entries(item: int, cells: int, note: int, end: int) -> bool:
+    """Note where the next keys and values of a dict are, and prefetch them; False at its end."""
+    stride = _word_at(cells + _STRIDE)
+    if stride == 0:
+        while note < end:
+            if _dict_next(item, cells, note, note + 8) == 0:
+                return False
+            _prefetch(_word_at(note) + _TYPE_AT)
+            _prefetch(_word_at(note + 8) + _TYPE_AT)
+            note += _NOTE
+        return True
+    entry, behind = _word_at(cells + _ENTRY), _word_at(cells + _BEHIND)
+    while note < end:
+        if entry >= behind:
+            return False
+        value = _word_at(entry + stride - 8)
+        if value != 0:
+            key = _word_at(entry + stride - 16)
+            _prefetch(key + _TYPE_AT)
+            _prefetch(value + _TYPE_AT)
+            _set_word(note, key)
+            _set_word(note + 8, value)
+            note += _NOTE
+        entry += stride
+    _set_word(cells + _ENTRY, entry)
+    return True
+
+
+@_helper
 def _open_map(
     maps: int, first: int, stop: int, room: int, known: int, cells: int, offsets: Ints
 ) -> int:
@@ -423,7 +480,8 @@ def _open_map(
     end = _word_at(cells + _END) + size
     if end > room:
         return FULL
-    _set_word(cells, 0)
+    if size > 0:
+        _begin(item, cells)
     _set_word(cells + _ITEM, item)
     _set_word(cells + _LEFT, size)
     _set_word(cells + _NEXT, i + 1)
@@ -451,11 +509,8 @@ def _note(
             continue
         item = _word_at(cells + _ITEM)
         taken = min(_GROUP - n, left)
-        for note in range(notes + _NOTE * n, notes + _NOTE * (n + taken), _NOTE):
-            if _dict_next(item, cells, note, note + 8) == 0:
-                return n, STOP
-            _prefetch(_word_at(note) + _TYPE_AT)
-            _prefetch(_word_at(note + 8) + _TYPE_AT)
+        if not _note_entries(item, cells, notes + _NOTE * n, notes + _NOTE * (n + taken)):
+            return n, STOP
         n += taken
         _set_word(cells + _LEFT, left - taken)
     return n, _GO
@@ -558,8 +613,11 @@ def _walk_string(
     room = min(len(keys), len(values) // width)
     to = _address_of(values)
     # The same object has the same code. No object can die during the call, but its address may be
-    # another's after it: the memo (address and code side by side) lives no longer.
-    shift = np.uint64(64 - bits)
+    # another's after it: the memo (address and code side by side) lives no longer. Addresses of
+    # words stand in rows at equal distances, in each of which multiplying spreads them well, but
+    # rows may fall upon each other: hence the page number in the lower bits, and two slots for each
+    # place. Without them half of 1,000 words met, by bad luck, and the walk took twice as long.
+    shift = np.uint64(65 - bits)
     _set_word(cells + _NEXT, first)
     _set_word(cells + _GROWING, words if learn != 0 else 0)
     j, n, half, reason = 0, 0, 0, _GO
@@ -569,14 +627,18 @@ def _walk_string(
             noted, reason = _note(maps, first, stop, room, known, cells, notes + other, offsets)
         for note in range(notes + half, notes + half + _NOTE * n, _NOTE):
             key = _word_at(note)
-            slot = 2 * np.int64(np.uint64(key) * np.uint64(0x9E3779B97F4A7C15) >> shift)
-            if memo[slot] != key:
+            mixed = np.uint64(key ^ (key >> 12)) * np.uint64(0x9E3779B97F4A7C15)
+            slot = 4 * np.int64(mixed >> shift)
+            code = memo[slot + 1] if memo[slot] == key else memo[slot + 3]
+            if memo[slot] != key and memo[slot + 2] != key:
                 code = _code_of(words, learn, key, cells, known)
                 if code < -1:
                     return _map_of(offsets, j), STOP
+                memo[slot + 2] = memo[slot]
+                memo[slot + 3] = memo[slot + 1]
                 memo[slot] = key
                 memo[slot + 1] = code
-            keys[j] = memo[slot + 1]
+            keys[j] = code
             if not _store_at(_word_at(note + 8), cells, known, kind, to):
                 return _map_of(offsets, j), STOP
             j += 1
@@ -588,16 +650,16 @@ def _walk_string(
 def _memo_bits(maps: int, words: int, room: int) -> int:
     """Return the size of the memo: it must pay for clearing it, and leave room in the cache.
 
-    With eight slots a word few words share a slot: a key that is one of 1,000 words costs 7.1 ns,
-    with four slots 8.2; one of 10,000 words costs 14 ns with 2**15 slots, 29 with 2**12
-    (asv: dicts.Csr). Where most words are met once or twice in a call the memo helps little, and
-    less of it is better.
+    With eight slots a word few words meet in the two slots of a place: a key that is one of 1,000
+    words costs 5.7 ns, with four slots 6.7; one of 10,000 words costs 14 ns with 2**15 slots, 24
+    with 2**12 (asv: dicts.Csr). Where most words are met once or twice in a call the memo helps
+    little, and less of it is better.
     """
     slots = 8 * words
     if not 4096 < slots < 2 * room:
         slots = 4096
     slots = min(slots, 1 << 15, 64 * (maps - 1), 2 * room)
-    return max(slots - 1, 1).bit_length()
+    return max(slots - 1, 2).bit_length()
 
 
 def walk(
@@ -809,9 +871,44 @@ def _layout_holds() -> bool:
         and all(_peek(ctypes.c_ssize_t, each, _TYPE_AT) == id(type(each)) for each in objects)
         and all(_peek(ctypes.c_double, each, _FLOAT_AT) == each for each in objects[:2])
         and _peek(ctypes.c_float, single, _FLOAT_AT) == single
-        and dict.__basicsize__ >= _TABLE_AT + 8
+        and dict.__basicsize__ == _TABLE_AT + 16
         and all(_peek(ctypes.c_ssize_t, each, _SIZE_AT) == len(each) for each in dicts)
+        and all(map(_table_holds, (*dicts, *_dicts_of_all_kinds())))
     )
+
+
+def _dicts_of_all_kinds() -> list[Map]:
+    """Return dicts of text and other keys, small and large, with removed entries, and split."""
+    texts = {f"t{n}": n for n in range(300)}
+    mixed: Map = {**texts, 5: 1}
+    for key in ("t0", "t7", "t299"):
+        del texts[key], mixed[key]
+
+    class Instance:
+        def __init__(self) -> None:
+            self.first, self.second = 1.5, 2
+
+    return [texts, mixed, {"a": 1.5}, dict(mixed), vars(Instance()), {}]
+
+
+def _table_holds(mapping: Map) -> bool:
+    """Tell whether the entries of a dict stand where `_begin` says."""
+    size, address = ctypes.c_ssize_t, _peek(ctypes.c_ssize_t, mapping, _TABLE_AT)
+    kind = ctypes.c_uint8.from_address(address + _KIND_AT).value
+    index = ctypes.c_uint8.from_address(address + _INDEX_BYTES_AT).value
+    used = size.from_address(address + _USED_AT).value
+    if kind == 2:
+        return True  # PyDict_Next reads it
+    if kind > 2 or index > 40 or not 0 <= used <= 2 * len(mapping) + 64:
+        return False
+    stride, first = 24 - 8 * kind, _INDEX_AT + (1 << index)
+    if first + stride * used > sys.getsizeof(mapping) and mapping:
+        return False
+    ends = range(address + first + stride, address + first + stride * used + 1, stride)
+    pairs = [(size.from_address(end - 16).value, size.from_address(end - 8).value) for end in ends]
+    return [pair for pair in pairs if pair[1]] == [
+        (id(key), id(value)) for key, value in mapping.items()
+    ]
 
 
 def _peek(kind: Untyped, item: Untyped, offset: int) -> Untyped:

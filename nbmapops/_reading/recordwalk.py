@@ -37,6 +37,7 @@ from nbmapops._reading.dictwalk import (
     _FLOAT64,
     _FLOAT_AT,
     _GO,
+    _GROWING,
     _INT,
     _LIST,
     _NEXT,
@@ -104,9 +105,10 @@ _UNKNOWN, _NONE_AS, _ROUNDS, _LOW, _HIGH = range(_SEPARATOR + 1, _SEPARATOR + 6)
 _CALL, _MEMO, _SHIFT = range(_HIGH + 1, _HIGH + 4)
 
 # What a look-up gives in place of a column.
-_LEFT_OUT, _STOPPED, _NO_SPARE = -1, -2, -3
+_LEFT_OUT, _STOPPED, _NO_SPARE, _NOT_NOTED = -1, -2, -3, -4
 
 _ANY_ROOM = 1 << 62
+_SLOT = 32  # bytes of a slot of the memo; two of them share a cache line
 _TEXT_AT = 48  # about where a short str has its text, often in another cache line than its type
 _NUMBER_AT = 16  # of the number in a NumPy scalar
 _TABLE_AT, _MASK_AT = 40, 32  # of a set's table, and of the number of its last slot
@@ -328,34 +330,34 @@ def _look_up(key: int, text: int, cells: int, known: int) -> int:
 
 
 @inlined
-def _slot_of(key: int, text: int, memo: int, shift: np.uint64) -> int:
-    """Return the address of the memo's slot for a key and the text under it (0: a number)."""
-    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-    mixed += np.uint64(text) * np.uint64(0xC2B2AE3D27D4EB4F)
-    return memo + (np.int64(mixed >> shift) << 5)  # type: ignore[return-value]
+def _bucket_of(key: int, text: int, memo: int, shift: np.uint64) -> int:
+    """Return the address of the two slots for a key and the text under it (0: a number)."""
+    mixed = np.uint64(key ^ (key >> 12)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed += np.uint64(text ^ (text >> 12)) * np.uint64(0xC2B2AE3D27D4EB4F)
+    return memo + 2 * _SLOT * np.int64(mixed >> shift)  # type: ignore[return-value]
 
 
 @inlined
-def _holds(slot: int, key: int, text: int, call: int) -> bool:
-    """Tell whether a slot was written in this call, for this key and text."""
-    return (
-        _word_at(slot) == key and _word_at(slot + 8) == text and _word_at(slot + 16) >> 32 == call
-    )
-
-
-@inlined
-def _column_in(slot: int) -> int:
-    return (_word_at(slot + 16) & 0xFFFFFFFF) - 1
+def _noted(bucket: int, key: int, text: int, call: int) -> int:
+    """Return the column that was noted in this call for this key and text, or `_NOT_NOTED`."""
+    for slot in (bucket, bucket + _SLOT):
+        if _word_at(slot) == key and _word_at(slot + 8) == text:
+            call_and_column = _word_at(slot + 16)
+            if call_and_column >> 32 == call:
+                return (call_and_column & 0xFFFFFFFF) - 1
+    return _NOT_NOTED
 
 
 @_helper
-def _remember(slot: int, key: int, text: int, call: int, cells: int, known: int) -> int:
-    """Look up a column, and write it into the memo."""
+def _remember(bucket: int, key: int, text: int, call: int, cells: int, known: int) -> int:
+    """Look up a column, and note it in place of the older one of two."""
     column = _look_up(key, text, cells, known)
     if _LEFT_OUT <= column < 1 << 31:
-        _set_word(slot, key)
-        _set_word(slot + 8, text)
-        _set_word(slot + 16, (call << 32) + column + 1)
+        for word in range(bucket, bucket + 24, 8):
+            _set_word(word + _SLOT, _word_at(word))
+        _set_word(bucket, key)
+        _set_word(bucket + 8, text)
+        _set_word(bucket + 16, (call << 32) + column + 1)
     return column
 
 
@@ -408,11 +410,10 @@ def _several(
             return _STOPPED
         if j >= len(columns):
             return _NO_SPARE
-        place = _slot_of(key, text, memo, shift)
-        if _holds(place, key, text, call):
-            column = _column_in(place)
-        else:
-            column = _remember(place, key, text, call, cells, known)
+        bucket = _bucket_of(key, text, memo, shift)
+        column = _noted(bucket, key, text, call)
+        if column == _NOT_NOTED:
+            column = _remember(bucket, key, text, call, cells, known)
         if column >= 0:
             columns[j] = column
             values[j] = 1
@@ -434,6 +435,7 @@ def _walk_records(
     call = _word_at(known + 8 * _CALL)
     memo, shift = _word_at(known + 8 * _MEMO), np.uint64(_word_at(known + 8 * _SHIFT))
     _set_word(cells + _NEXT, first)
+    _set_word(cells + _GROWING, _word_at(known + 8 * _WORDS))
     ends = np.zeros(len(offsets), np.int64)  # of the maps' own entries, which may be left out
     entry, j, done, next_end, reason = 0, 0, 0, 0, _GO
     while reason == _GO:
@@ -464,11 +466,10 @@ def _walk_records(
                     return done, FULL if end == _NO_SPARE else STOP
                 j, entry = end, entry + 1
                 continue
-            slot = _slot_of(key, text, memo, shift)
-            if _holds(slot, key, text, call):
-                column = _column_in(slot)
-            else:
-                column = _remember(slot, key, text, call, cells, known)
+            bucket = _bucket_of(key, text, memo, shift)
+            column = _noted(bucket, key, text, call)
+            if column == _NOT_NOTED:
+                column = _remember(bucket, key, text, call, cells, known)
             if column >= 0:
                 columns[np.uint64(j)] = column
                 j += 1
@@ -561,12 +562,12 @@ class Walk:
         return _walk_records(id(maps), first, self._context.ctypes.data, columns, values, offsets)
 
     def _reserve_memo(self) -> None:
-        # With eight slots a word few words share a slot; 2**14 slots are 512 KiB.
+        # With eight slots a word few words share two slots; 2**14 slots are 512 KiB.
         bits = min(max((8 * len(self._words)).bit_length(), 10), 14)
         if self._memo.size < 4 << bits:
             self._memo = np.zeros(4 << bits, np.int64)
             self._context[_MEMO] = self._memo.ctypes.data
-            self._context[_SHIFT] = 64 - bits
+            self._context[_SHIFT] = 65 - bits
 
 
 _RANKED = 64

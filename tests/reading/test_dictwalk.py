@@ -382,6 +382,12 @@ def test_dicts_of_every_inner_form_are_read() -> None:
     grown = defaultdict(float, {i: float(i) for i in range(70_000)})
     assert grown[-1] == 0.0
     assert read([holes, emptied, moved, grown, {}, dict.fromkeys(range(9), 1.5)]) == (6, DONE)
+    texts = {f"{i}": i / 2 for i in range(1000)}
+    for i in range(0, 1000, 7):
+        del texts[f"{i}"]
+    mixed: dict[Any, float] = {5: 1.5, **texts}  # as a table of any keys holds them
+    del mixed[5]
+    assert read([texts, mixed, dict(mixed)], {"1": 0, "999": 1}) == (3, DONE)
 
 
 def test_attributes_of_objects_are_read() -> None:
@@ -1018,6 +1024,10 @@ def test_the_operator_fills_rows_once_the_walk_is_loaded(monkeypatch: pytest.Mon
         ("_FLOAT_AT", 0),
         ("_SIZE_AT", 0),
         ("_TABLE_AT", dict.__basicsize__),
+        ("_KIND_AT", 11),
+        ("_INDEX_BYTES_AT", 8),
+        ("_USED_AT", 16),
+        ("_INDEX_AT", 40),
         ("_C_NAMES", (*dictwalk._C_NAMES, "PyDict_NoSuchFunction")),
         ("_peek", lambda *_: None),
     ],

@@ -172,6 +172,13 @@ def test_what_is_no_text_stops_the_walk(texts: Any) -> None:
     assert Walked(walk_of({}, LEARN), [{"a": "x"}, {"a": texts}]).reason == STOP
 
 
+def test_the_dict_of_words_is_not_read_while_it_grows() -> None:
+    words: dict[Any, int] = {f"word {i}": i for i in range(100)}
+    maps = [{"new": 1.5}, words, {"newer": 2.5}]
+    found = Walked(walk_of(words, LEARN), maps, room=300)
+    assert (found.read, found.reason, found.columns) == (1, STOP, [100])
+
+
 def test_text_of_numpy_is_text() -> None:
     maps: list[Any] = [{"a": np.str_("x")}, {"a": [np.str_("y"), "x"]}, {"a": np.str_("")}]
     words: dict[Any, int] = {}
