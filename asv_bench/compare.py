@@ -27,7 +27,15 @@ import measure
 import numpy as np
 import pictures
 from benchmarks import startup, workloads, works
-from benchmarks.works import HASHER, OURS, OURS_GENERATOR, OURS_LISTED, OURS_OUT, OURS_TWICE
+from benchmarks.works import (
+    HASHER,
+    OURS,
+    OURS_GENERATOR,
+    OURS_HELD,
+    OURS_LISTED,
+    OURS_OUT,
+    OURS_TWICE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -165,6 +173,8 @@ def _int_dicts() -> Iterator[Row]:
     work = works.csr_from_dicts("int", 1000, SOME_MAPS)
     case = "the same from a generator of new dicts"
     yield from versus("S1", case, work, (OURS_LISTED, 1.8), ours=OURS_GENERATOR, sense="<=")
+    case = "the same from a generator of dicts that a list holds; the list"
+    yield from versus("S1", case, work, (OURS, 1.8), ours=OURS_HELD, sense="<=")
 
 
 def _text_dicts() -> Iterator[Row]:

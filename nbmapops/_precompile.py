@@ -154,6 +154,7 @@ def _use_walks() -> None:
     for kind, value in kinds.items():
         keys, values, offsets = np.empty(4, np.int64), np.empty(4, kind), np.zeros(3, np.int64)
         dictwalk.walk([{0: value}], 0, "int64", None, False, keys, values, offsets)
+        dictwalk.take(iter([{0: value}]), keys, values, offsets)
         dictwalk.walk([{"a": value}], 0, "string", {}, True, keys, values, offsets)
         dictwalk.row_filler({0: 0}, "int64", True)({0: value}, values)
     columns = np.empty(2, np.int64)

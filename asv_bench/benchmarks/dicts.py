@@ -37,10 +37,10 @@ class Shuffled:
 
 
 class FromGenerator:
-    """S1 from a generator of new dicts, read as they come or listed first."""
+    """S1 from a generator: of new dicts, and of dicts that a list holds."""
 
     maps = 20_000
-    params: ClassVar = [[works.OURS_GENERATOR, works.OURS_LISTED]]
+    params: ClassVar = [[works.OURS_GENERATOR, works.OURS_HELD]]
     param_names: ClassVar = ["impl"]
 
     def setup(self, impl: str) -> None:

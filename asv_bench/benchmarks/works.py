@@ -28,6 +28,7 @@ OURS_TWICE = "nbmapops, 2 threads"
 OURS_OUT = "nbmapops, out="
 OURS_GENERATOR = "nbmapops, generator"
 OURS_LISTED = "list() first"
+OURS_HELD = "nbmapops, held dicts"
 HASHER = "FeatureHasher"
 
 
@@ -336,8 +337,12 @@ def csr_from_dicts(keys: str, width: int, maps: int, *, shuffled: bool = False) 
 
     def ours_generator(hold: Callable[[Iterator[Any]], Any]) -> Run:
         op = _vectorizer(words)
-        # Each dict is new, as most generators make them. One that others hold would be copied.
+        # Each dict is new, as most generators make them.
         return lambda: op.csr(hold(dict(mapping) for mapping in dicts))
+
+    def ours_held() -> Run:
+        op = _vectorizer(words)
+        return lambda: op.csr(mapping for mapping in dicts)
 
     def sklearn() -> Run:
         op = _fitted_sklearn(words)
@@ -363,6 +368,7 @@ def csr_from_dicts(keys: str, width: int, maps: int, *, shuffled: bool = False) 
         OURS: ours,
         OURS_GENERATOR: partial(ours_generator, iter),
         OURS_LISTED: partial(ours_generator, list),
+        OURS_HELD: ours_held,
         "scikit-learn": sklearn,
         "fromiter": fromiter,
         HASHER: partial(_hasher, dicts),

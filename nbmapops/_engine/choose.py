@@ -35,6 +35,7 @@ Part = Literal[
     "texts",
     "int64 dicts",
     "text dicts",
+    "taken dicts",
     "one dict",
     "records",
 ]
@@ -72,6 +73,7 @@ _KERNELS: dict[Part, _Kernel] = {
     "texts": _Kernel("nbmapops._reading.textwalk", "_find", 1.5),
     "int64 dicts": _Kernel("nbmapops._reading.dictwalk", "_walk_int64", 0.9),
     "text dicts": _Kernel("nbmapops._reading.dictwalk", "_walk_string", 1.0),
+    "taken dicts": _Kernel("nbmapops._reading.dictwalk", "_take_int64", 0.5),
     "one dict": _Kernel("nbmapops._reading.dictwalk", "_fill", 0.6),
     "records": _Kernel("nbmapops._reading.recordwalk", "_walk_records", 5.0),
 }

@@ -58,6 +58,11 @@ def _fail(plan: Plan, reader: MapReader, block: Block, bad: BadRow) -> NoReturn:
     rerun(plan, number, keys, values, kind, bad.error)
 
 
+# Of an iterator nobody knows how much is to come. If its first block is not small, its pieces have
+# room for so many entries: few pieces for a result of some MiB (asv: dicts.FromGenerator).
+_SMALL, _PIECE = 1 << 12, 1 << 18
+
+
 class _Rows:
     """CSR arrays in pieces with room for several blocks; joined at the end where there are many."""
 
@@ -97,13 +102,18 @@ class _Rows:
         last = self.data[-1] if self.data else None
         if last is None or last.dtype != dtype or self.used + entries > len(last):
             self._close()
-            least = max(entries, 1)
             try:
-                self._open(dtype, max(least, self.expected - self.size, self.size // 4))
+                self._open(dtype, max(entries, self._more(entries)))
             except MemoryError:  # what is expected of a sample may be far off
-                self._open(dtype, least)
+                self._open(dtype, entries)
         own = slice(self.used, self.used + entries)
         return self.data[-1][own], self.indices[-1][own]
+
+    def _more(self, entries: int) -> int:
+        """Return how many entries a new piece should hold; what is not written costs nothing."""
+        if self.expected:
+            return max(self.expected - self.size, self.size // 8)
+        return max(self.size // 4, _PIECE if entries > _SMALL else 0)
 
     def _open(self, dtype: np.dtype[np.generic], room: int) -> None:
         piece = np.empty(room, dtype), np.empty(room, self.index_dtype)

@@ -10,7 +10,8 @@ What keeps this safe:
 
 * The kernels hold the GIL (no ``nogil`` here), so no other thread can change a dict, a list or a
   reference count while they run, and borrowed references stay valid.
-* Nothing they call can run user code: keys and values are looked at only when their type is
+* Nothing they call can run user code, but for the iterator that `take` asks: it holds nothing of a
+  map when it asks for the next. Keys and values are looked at only when their type is
   exactly one of those listed in `_TYPES`. Anything else ends the walk, and plain Python, which
   may raise and run whatever it likes, takes over at that map.
 * No call can leave an exception behind: each is made where it cannot fail, or its error is cleared.
@@ -45,7 +46,7 @@ from nbmapops._jit import Untyped, kernel
 from nbmapops._load import undisturbed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Bytes = NDArray[np.uint8]
 
-__all__ = ["DONE", "FULL", "STOP", "available", "row_filler", "walk"]
+__all__ = ["DONE", "FULL", "STOP", "available", "row_filler", "take", "walk"]
 
 DONE, FULL, STOP = 0, 1, 2
 _GO = -1  # none of these yet
@@ -128,6 +129,9 @@ _dict_set = _c_function("PyDict_SetItem", types.int32, _WORD, _WORD, _WORD)
 _int_new = _c_function("PyLong_FromSsize_t", _WORD, _WORD)
 _int_value = _c_function("PyLong_AsLongLongAndOverflow", types.int64, _WORD, _WORD)
 _release = _c_function("Py_DecRef", types.void, _WORD)
+_iter_next = _c_function("PyIter_Next", _WORD, _WORD)
+_list_append = _c_function("PyList_Append", types.int32, _WORD, _WORD)
+_fetch_error = _c_function("PyErr_Fetch", types.void, _WORD, _WORD, _WORD)
 _error = _c_function("PyErr_Occurred", _WORD)
 _clear_error = _c_function("PyErr_Clear", types.void)
 
@@ -405,12 +409,17 @@ def _prefetch_maps(maps: int, i: int, stop: int, known: int) -> None:
     if i + _TABLE_AHEAD < stop:
         item = _item_at(maps, i + _TABLE_AHEAD, known)
         if _is_map(item, known):
-            # A head of 32 bytes, up to two bytes of index and 24 of table for an entry.
-            line = table = _word_at(item + _TABLE_AT)
-            end = table + 32 + 26 * _word_at(item + _SIZE_AT)
-            while line < end and line < table + 10 * _LINE:
-                _prefetch(line)
-                line += _LINE
+            _prefetch_table(item)
+
+
+@_helper
+def _prefetch_table(item: int) -> None:
+    # A head of 32 bytes, up to two bytes of index and 24 of table for an entry.
+    line = table = _word_at(item + _TABLE_AT)
+    end = table + 32 + 26 * _word_at(item + _SIZE_AT)
+    while line < end and line < table + 10 * _LINE:
+        _prefetch(line)
+        line += _LINE
 
 
 @_helper
@@ -731,6 +740,109 @@ def _read(
     return _walk_string(
         id(maps), first, id(words), int(learn), _KNOWN, memo, bits, keys, stored, kind, offsets
     )
+
+
+# ---- the maps of an iterator ----
+
+
+@_helper
+def _read_map(
+    item: int, room: int, to: int, known: int, cells: int, notes: int, keys: Ints, kind: int
+) -> int:
+    """Read a map behind the entries read before; return their end, or -1 if it is not taken."""
+    j = _word_at(cells + _END)
+    left = _dict_size(item) if _is_map(item, known) else room + 1
+    if j + left > room:
+        return -1
+    width = 4 if kind == _SINGLES else 8
+    if left > 0:
+        _prefetch_table(item)
+        _begin(item, cells)
+    while left > 0:
+        n = min(left, _GROUP)
+        if not _note_entries(item, cells, notes, notes + _NOTE * n):
+            return -1
+        for note in range(notes, notes + _NOTE * n, _NOTE):
+            key = _word_at(note)
+            if not _is_int(key, known):
+                return -1
+            keys[j] = _int_at(key, cells)
+            value = _word_at(note + 8)
+            if _overflowed(cells) or not _store_at(value, cells, known, kind, to + width * j):
+                return -1
+            j += 1
+        left -= n
+    return j
+
+
+@partial(kernel, nogil=False)  # the GIL is held
+def _take_int64(
+    iterator: int, refused: int, known: int, keys: Ints, values: Bytes, kind: int, offsets: Ints,
+    error: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Read maps with int keys as an iterator gives them; see `take`."""
+    cells, notes = _cells(), _notes()
+    room = min(len(keys), len(values) // (4 if kind == _SINGLES else 8))
+    to = _address_of(values)
+    i = 0
+    while i + 1 < len(offsets):
+        item = _iter_next(iterator)
+        if item == 0:
+            _fetch_error(error, error + 8, error + 16)
+            return i, DONE
+        end = _read_map(item, room, to, known, cells, notes, keys, kind)
+        if end < 0 and _list_append(refused, item) != 0:
+            _fetch_error(error, error + 8, error + 16)
+        _release(item)
+        if end < 0:
+            return i, STOP
+        i += 1
+        _set_word(cells + _END, end)
+        offsets[i] = end
+    return i, FULL
+
+
+_raise_error = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3)(("PyErr_Restore", ctypes.pythonapi))
+
+
+def take(
+    iterator: Iterator[object], keys: Ints, values: Array, offsets: Ints
+) -> tuple[int, int, list[object]]:
+    """Read maps with int keys as an iterator gives them, each before the next is asked for.
+
+    So none is copied, though its owner may change it for the next one. The code of the iterator
+    runs meanwhile: nothing that was read from a map is used after the next is asked for, and the
+    arrays must be nobody else's. Call it only if `available` is true.
+
+    Parameters
+    ----------
+    iterator : iterator
+    keys, values, offsets : arrays
+        As for `walk`.
+
+    Returns
+    -------
+    count : int
+        How many maps were read.
+    reason : int
+        As for `walk`; `FULL` may also mean that there was room for no other map.
+    refused : list
+        The map behind them, if the iterator has given one that plain Python must look at, or that
+        there is no room for.
+
+    Raises
+    ------
+    Exception
+        What the iterator raises.
+    """
+    error, refused = np.zeros(3, np.int64), list[object]()
+    stored, kind = values.view(np.uint8), _KINDS[values.dtype]
+    count, reason = _take_int64(
+        id(iterator), id(refused), _KNOWN, keys, stored, kind, offsets, error.ctypes.data
+    )
+    if error[0]:
+        _raise_error(*error.tolist())
+    return count, reason, refused
 
 
 # ---- one dict ----
