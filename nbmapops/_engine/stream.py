@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 def csr(plan: Plan, reader: MapReader, index_dtype: type | None = None) -> Parts:
     """Return mappings as CSR: VOCABULARY and SPARSE."""
-    # Unknown keys that have a column are needed as they are.
-    if plan.vocabulary is not None and plan.key_kind == "string" and not plan.unknown_columns:
-        reader.look_up(plan.vocabulary.columns, plan.vocabulary.words)
+    # Unknown keys that have a column are needed as they are, and added up in their order.
+    if not plan.unknown_columns:
+        reader.take_any_order()
+        if plan.vocabulary is not None and plan.key_kind == "string":
+            reader.look_up(plan.vocabulary.columns, plan.vocabulary.words)
     result = _Rows(plan, expected_entries(reader.listed or ()), index_dtype)
     try:
         while reader.more():

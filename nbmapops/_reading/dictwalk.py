@@ -31,7 +31,7 @@ import logging
 import platform
 import sys
 import sysconfig
-from collections import Counter, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, TypeVar
 
@@ -70,15 +70,24 @@ def _helper(function: _Function) -> _Function:
 
 
 # The types that the kernels know. A subclass is never taken for one of these.
-_TYPES = (list, tuple, dict, Counter, defaultdict, int, bool, str, float, np.float64, np.float32)
+_TYPES = (
+    list, tuple, dict, Counter, defaultdict, int, bool, str, float, np.float64, np.float32,
+    OrderedDict,
+)  # fmt: skip
 _LIST, _TUPLE, _DICT, _COUNTER, _DEFAULTDICT, _INT, _BOOL, _STR, _FLOAT, _FLOAT64, _FLOAT32 = range(
-    len(_TYPES)
+    len(_TYPES) - 1
 )
+_ORDERED = len(_TYPES) - 1
 _TYPE_COUNT = len(_TYPES)
 # Addresses differ between processes: they reach a kernel, whose code may come from the disk
 # cache, as an argument. One int costs less than an array.
-_ADDRESSES = np.array([id(each) % 2**64 for each in _TYPES], np.uint64).view(np.int64)
-_KNOWN: int = _ADDRESSES.ctypes.data
+_ADDRESSES_IN_ANY_ORDER = np.array([id(each) % 2**64 for each in _TYPES], np.uint64).view(np.int64)
+# The table of an OrderedDict may have another order than the dict itself.
+_ADDRESSES = np.append(_ADDRESSES_IN_ANY_ORDER[:_ORDERED], 0)
+_KNOWN: dict[bool, int] = {
+    False: _ADDRESSES.ctypes.data,
+    True: _ADDRESSES_IN_ANY_ORDER.ctypes.data,
+}
 
 # What kind of number a kernel stores: its code reaches the kernel as an argument, too, because a
 # kernel for each of them takes as long to compile as the first one.
@@ -242,7 +251,7 @@ def _type_test(*numbers: int) -> Untyped:
     return _intrinsic(test)
 
 
-_is_map = _type_test(_DICT, _DEFAULTDICT, _COUNTER)
+_is_map = _type_test(_DICT, _DEFAULTDICT, _COUNTER, _ORDERED)
 _is_dict = _type_test(_DICT)
 _is_list = _type_test(_LIST)
 _is_tuple = _type_test(_TUPLE)
@@ -680,6 +689,7 @@ def walk(
     keys: Ints,
     values: Array,
     offsets: Ints,
+    any_order: bool = False,
 ) -> tuple[int, int]:
     """Read ``maps[first]``, ``maps[first + 1]``, ... into arrays, as far as that goes.
 
@@ -706,6 +716,8 @@ def walk(
         that float64 holds exactly; int64 takes int and bool that fit; float32 takes np.float32.
     offsets : int64 array
         ``offsets[i + 1]`` becomes the end of the i-th map read; ``offsets[0]`` is the caller's.
+    any_order : bool
+        Whether OrderedDict objects are taken, too: their entries come in any order.
 
     Returns
     -------
@@ -717,7 +729,7 @@ def walk(
         something that plain Python must look at.
     """
     return (
-        _read(maps, first, key_kind, words, learn, keys, values, offsets)
+        _read(maps, first, key_kind, words, learn, keys, values, offsets, any_order)
         if _holds(key_kind)
         else (0, STOP)
     )
@@ -725,20 +737,20 @@ def walk(
 
 def _read(
     maps: Sequence[object], first: int, key_kind: str, words: object, learn: bool,
-    keys: Ints, values: Array, offsets: Ints,
+    keys: Ints, values: Array, offsets: Ints, any_order: bool = False,
 ) -> tuple[int, int]:  # fmt: skip
     """Do what `walk` does, tested or not."""
     if type(maps) not in (list, tuple):
         return 0, STOP
-    stored, kind = values.view(np.uint8), _KINDS[values.dtype]
+    stored, kind, known = values.view(np.uint8), _KINDS[values.dtype], _KNOWN[any_order]
     if key_kind == "int64":
-        return _walk_int64(id(maps), first, _KNOWN, keys, stored, kind, offsets)
+        return _walk_int64(id(maps), first, known, keys, stored, kind, offsets)
     if type(words) is not dict:
         return 0, STOP
     bits = _memo_bits(len(maps) - first, len(words), min(len(keys), len(values)))
     memo = np.zeros(2 << bits, np.int64)
     return _walk_string(
-        id(maps), first, id(words), int(learn), _KNOWN, memo, bits, keys, stored, kind, offsets
+        id(maps), first, id(words), int(learn), known, memo, bits, keys, stored, kind, offsets
     )
 
 
@@ -806,7 +818,7 @@ _raise_error = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3)(("PyErr_Restore",
 
 
 def take(
-    iterator: Iterator[object], keys: Ints, values: Array, offsets: Ints
+    iterator: Iterator[object], keys: Ints, values: Array, offsets: Ints, any_order: bool = False
 ) -> tuple[int, int, list[object]]:
     """Read maps with int keys as an iterator gives them, each before the next is asked for.
 
@@ -817,7 +829,7 @@ def take(
     Parameters
     ----------
     iterator : iterator
-    keys, values, offsets : arrays
+    keys, values, offsets, any_order
         As for `walk`.
 
     Returns
@@ -838,7 +850,7 @@ def take(
     error, refused = np.zeros(3, np.int64), list[object]()
     stored, kind = values.view(np.uint8), _KINDS[values.dtype]
     count, reason = _take_int64(
-        id(iterator), id(refused), _KNOWN, keys, stored, kind, offsets, error.ctypes.data
+        id(iterator), id(refused), _KNOWN[any_order], keys, stored, kind, offsets, error.ctypes.data
     )
     if error[0]:
         _raise_error(*error.tolist())

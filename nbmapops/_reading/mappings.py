@@ -67,15 +67,18 @@ class Block(NamedTuple):
     entries: Entries
 
     def map(self, number: int, where: str) -> tuple[Sequence[object], Sequence[object]]:
-        """Return the keys and values of map `number` of this block, as they were read.
+        """Return the keys and values of map `number` of this block, in the order of the map.
 
-        Of words that are not known only their dict knows the letters: it is read again.
+        Of words that are not known only their dict knows the letters: it is read again. So is an
+        OrderedDict, whose entries may have been read in another order.
         """
         keys, offsets = self.entries.keys, self.entries.offsets
         own = slice(int(offsets[number]), int(offsets[number + 1]))
-        if not isinstance(keys, TextKeys) or (keys.codes[own] >= 0).all():
+        source = self.maps[self.start + number] if self.maps else None
+        known = not isinstance(keys, TextKeys) or bool((keys.codes[own] >= 0).all())
+        if known and type(source) is not OrderedDict:
             return self.entries.map(number)
-        again, values = items_of(where, self.maps[self.start + number])
+        again, values = items_of(where, source)
         if len(again) != own.stop - own.start:
             raise changed_error(where)
         return again, values
@@ -119,6 +122,8 @@ class MapReader:
         self.number = 0  # of maps that are read, of the whole batch
         self._iterator = iter(maps) if self.listed is None else None
         self._parts = tuple(parts)
+        self._dicts: tuple[type, ...] = DICTS
+        self._any_order = False
         self._skip_large = skip_large
         # Maps that the walk does not take come in runs: each next run of them gets more room, so
         # that a batch of nothing else is read in large blocks.
@@ -135,6 +140,10 @@ class MapReader:
     def look_up(self, words: dict[str, int], listed: Sequence[str]) -> None:
         """Give text keys these columns, and -1 to others, instead of learning new words."""
         self.words, self.known_words = words, listed
+
+    def take_any_order(self) -> None:
+        """Read the entries of a map in any order: an OrderedDict is not copied then."""
+        self._any_order, self._dicts = True, (*DICTS, OrderedDict)
 
     def where(self, number: int) -> str:
         """Return the front of a message about one map."""
@@ -190,18 +199,17 @@ class MapReader:
     def _copied(self) -> bool:
         """Make dicts of a run of other mappings, which the walk reads; whether there was one.
 
-        An entry of an OrderedDict costs 40 ns this way, in plain Python 300
-        (asv: dicts.OtherMappings).
+        An entry costs 15 to 40 ns this way, in plain Python 300 (asv: dicts.OtherMappings).
         """
         maps, stop = self.maps, min(self.done + limits.iterator_maps, len(self.maps))
         assert isinstance(maps, list)
         for at in range(self.done, stop):
             mapping = maps[at]
-            copied = None if type(mapping) in DICTS else _copied_dict(mapping)
+            copied = None if type(mapping) in self._dicts else _copied_dict(mapping)
             if copied is not None:
                 maps[at] = copied
                 continue
-            if type(mapping) in DICTS or not isinstance(mapping, Mapping):
+            if type(mapping) in self._dicts or not isinstance(mapping, Mapping):
                 stop = at
                 break
             try:
@@ -269,12 +277,13 @@ class MapReader:
             return
         _, bad = _values.cast_array(block.entries.values, "int64", "float64", "exact")
         if len(bad):
-            entry = int(bad[0])
-            number = block.entries.map_of(entry)
-            keys, _ = block.map(number, self.where(block.first + number))
-            key = keys[entry - int(block.entries.offsets[number])]
-            value = int(block.entries.values[entry])
-            self._inexact = block.first + number, key, value
+            number = block.entries.map_of(int(bad[0]))
+            where = self.where(block.first + number)
+            for key, value in zip(*block.map(number, where), strict=True):
+                if int(float(value)) != value:  # type: ignore[arg-type]  # these are ints
+                    self._inexact = block.first + number, key, int(value)  # type: ignore[call-overload]
+                    return
+            raise changed_error(where)
 
     # ------------------------------------------------------------------------- two ways to read
     def kinds(self) -> tuple[str | None, str | None]:
@@ -286,7 +295,7 @@ class MapReader:
         if key_kind is not None and value_kind is not None:
             return key_kind, value_kind
         for mapping in islice(self.maps, self.done, self.done + limits.chunk_maps):
-            if type(mapping) not in DICTS:
+            if type(mapping) not in self._dicts:
                 return None, None
             first = first_entry(mapping)
             if first is not None:
@@ -300,13 +309,21 @@ class MapReader:
         if walk is None or key_kind is None or value_kind in (None, "string"):
             return None
         mapping, maps = self.maps[self.done], len(self.maps)
-        need = len(mapping) if type(mapping) in DICTS else 0
+        need = len(mapping) if type(mapping) in self._dicts else 0
         if maps > 1:
             need = max(need, min(limits.chunk_entries, 64 * maps))
         keys, values, offsets = self._room(str(value_kind), need, min(maps, limits.chunk_maps))
         learn = self.known_words is None
         read, _ = walk.walk(
-            self.maps, self.done, key_kind, self.words, learn, keys, values, offsets
+            self.maps,
+            self.done,
+            key_kind,
+            self.words,
+            learn,
+            keys,
+            values,
+            offsets,
+            self._any_order,
         )
         if read == 0:
             return None
@@ -329,7 +346,7 @@ class MapReader:
         walk = compiled_walk()
         room = limits.chunk_entries, limits.chunk_maps
         keys, values, offsets = self._room(str(self.value_kind), *room)
-        read, reason, self.maps = walk.take(iterator, keys, values, offsets)
+        read, reason, self.maps = walk.take(iterator, keys, values, offsets, self._any_order)
         self.done = 0
         if read:
             entries = self._entries(keys, values, offsets, read)

@@ -121,3 +121,55 @@ def test_a_mapping_of_ones_own_is_asked_for_its_items(name: str) -> None:
     with way(name):
         assert OP(maps).tolist() == [[2.0, 4.0, 0], *[[0, 0, 6.0]] * 3] * 10
         assert OP.csr(maps).toarray().tolist() == [[2.0, 4.0, 0], *[[0, 0, 6.0]] * 3] * 10
+
+
+def reordered(*pairs: tuple[Any, Any]) -> OrderedDict[Any, Any]:
+    """Give an OrderedDict whose first pair comes last in its own order, not in its table."""
+    mapping = OrderedDict(pairs)
+    mapping.move_to_end(pairs[0][0])
+    return mapping
+
+
+@pytest.mark.parametrize("container", [list, iter])
+@pytest.mark.parametrize(
+    ("maps", "message"),
+    [
+        ([{0: 1.0}, reordered((9, 1.0), (8, 2.0), (7, 3.0))], "map 1: key 8"),
+        ([reordered((0, 2**60 + 1), (1, 2**61 + 1)), {0: 1.5}], "map 0, key 1|map 0: .*key 1"),
+        ([{0: 1.0}, reordered((0, "a"), (1, None))], "map 1"),
+    ],
+)
+def test_an_error_names_the_first_bad_key_in_the_order_of_the_map(
+    maps: list[Any], message: str, container: Callable[[Any], Any]
+) -> None:
+    told = set()
+    for name in WAYS:
+        with (
+            way(name),
+            pytest.raises((LookupError, OverflowError, TypeError), match=message) as error,
+        ):
+            OP.csr(container(maps))
+        told.add((error.type, str(error.value)))
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_reordered_map_gives_the_row_of_its_entries(name: str) -> None:
+    maps = [reordered((2, 1.0), (0, 2.0)), reordered((1, 3.0), (2, 4.0)), {0: 5.0}] * 20
+    texts = [{str(key): value for key, value in each.items()} for each in maps]
+    for text in texts[::2]:
+        text["9"] = text.pop("0", 0.0)
+    with way(name):
+        assert OP.csr(maps).toarray().tolist() == [[2.0, 0, 1.0], [0, 3.0, 4.0], [5.0, 0, 0]] * 20
+        assert OP.csr(iter(maps)).toarray().tolist() == OP.csr(maps).toarray().tolist()
+        hashed = DictVectorizer(string_vocabulary=["1"], unknown_columns=1)
+        ordered = [OrderedDict(text) for text in texts]
+        assert (hashed.csr(ordered) != hashed.csr(texts)).nnz == 0
+
+
+def test_sums_of_unknown_keys_follow_the_order_of_the_map() -> None:
+    op = DictVectorizer(int64_vocabulary=[0], unknown_columns=1, dtype="double")
+    maps = [reordered((5, 1.0), (6, 1e100), (7, -1e100))] * 40
+    for name in WAYS:
+        with way(name):
+            assert set(op.csr(maps).data.tolist()) == {1.0}
