@@ -62,11 +62,13 @@ class FewDicts:
     as long and 2 us (asv: dictvectorizer.FewDicts).
     """
 
-    __slots__ = ("_fill", "_plan", "_width")
+    __slots__ = ("_columns", "_fill", "_key_types", "_plan", "_width")
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._width = plan.width
+        self._key_types = {_KEY_TYPES[plan.key_kind]}
+        self._columns: Any = None  # of the words, made when they are first needed
         self._fill: Filler | None = None
 
     @staticmethod
@@ -79,20 +81,26 @@ class FewDicts:
         """Return the row of one dict."""
         if len(mapping) > limits.few_entries or not limits.shortcuts:
             return None
+        fill = self._fill
+        if fill is None and "numba" in sys.modules:
+            fill = self._filler(len(mapping))
         try:
             dtype = _DTYPES.get(type(next(iter(mapping.values()), None)))
-        except RuntimeError as error:  # a dict that another thread changes
+            if dtype is None:
+                return None
+            row = np.zeros(self._width, dtype) if out is None else self._cleared(out, dtype)
+            if row is not None:
+                if fill is not None and fill(mapping, row):
+                    return row
+                if fill is None and self._write(mapping, row):
+                    return row
+        except MemoryError:  # a bad map is told first
+            return None
+        except _REFUSED as error:
             _refused(error)
             return None
-        if dtype is None:
-            return None
-        row = self._zeros((self._width,), dtype, out)
-        if row is not None and self._fill is not None and self._fill(mapping, row):
-            return row
-        if row is None or not self._write(mapping, row):
-            mixed = self._plain_rows([mapping], None) if out is None else None
-            return None if mixed is None else mixed[0]
-        return row
+        mixed = self._plain_rows([mapping], None) if out is None else None
+        return None if mixed is None else mixed[0]
 
     def rows(self, maps: Any, out: object) -> Array | None:
         """Return the rows of a list of dicts."""
@@ -254,10 +262,17 @@ class FewDicts:
 
     def _zeros(self, shape: tuple[int, ...], dtype: type[np.generic], out: object) -> Array | None:
         try:
-            if out is None:
-                return np.zeros(shape, dtype)
-            row = check_out(self._plan, out, shape, np.dtype(dtype).name, None)
-        except (ValueError, MemoryError):  # a bad map is told first, then what is wrong here
+            return np.zeros(shape, dtype) if out is None else self._cleared(out, dtype, shape)
+        except MemoryError:  # a bad map is told first
+            return None
+
+    def _cleared(
+        self, out: object, dtype: type[np.generic], shape: tuple[int, ...] = ()
+    ) -> Array | None:
+        """Return `out` as zeros; None where it does not fit: a bad map is told first."""
+        try:
+            row = check_out(self._plan, out, shape or (self._width,), np.dtype(dtype).name, None)
+        except ValueError:
             return None
         row.fill(0)
         return row
@@ -272,7 +287,7 @@ class FewDicts:
             return True
         if len(types) > 1 or _DTYPES.get(types.pop()) is not dtype:
             return False
-        return set(map(type, mapping)) == {_KEY_TYPES[self._plan.key_kind]}
+        return set(map(type, mapping)) == self._key_types
 
     def _filler(self, entries: int) -> Filler | None:
         """Return the compiled writer, once it pays; its plain rival takes a third of an engine."""
@@ -311,7 +326,7 @@ class FewDicts:
             for mapping in maps:
                 values.update(map(type, mapping.values()))
                 keys.update(map(type, mapping))
-            if keys != {_KEY_TYPES[self._plan.key_kind]}:
+            if keys != self._key_types:
                 return None
             if len(values) == 1:
                 return _DTYPES.get(values.pop())
@@ -355,27 +370,21 @@ class FewDicts:
 
     def _write(self, mapping: Map, row: Array) -> bool:
         """Write a dict into a row of zeros; whether all of it was plain."""
-        vocabulary = self._plan.vocabulary
-        assert vocabulary is not None
-        column_of = vocabulary.columns
-        fill = self._filler(len(mapping))
-        try:
-            if fill is not None:
-                return fill(mapping, row)
-            if not self._are_plain(mapping, row.dtype.type):
-                return False
-            cells: Any = memoryview(row)  # type: ignore[arg-type]  # faster than an array
-            try:
-                for key, value in mapping.items():
-                    cells[column_of[key]] = value
-            except KeyError:
-                if not self._skips(row.dtype.type):
-                    return False
-                for key in mapping.keys() & column_of.keys():
-                    cells[column_of[key]] = mapping[key]
-        except _REFUSED as error:
-            _refused(error)
+        if len(set(map(type, mapping.values()))) > 1 or set(map(type, mapping)) != self._key_types:
             return False
+        columns = self._columns
+        if columns is None:
+            assert self._plan.vocabulary is not None
+            columns = self._columns = self._plan.vocabulary.columns
+        cells: Any = memoryview(row)  # type: ignore[arg-type]  # faster than an array
+        try:
+            for key, value in mapping.items():
+                cells[columns[key]] = value
+        except KeyError:
+            if not self._skips(row.dtype.type):
+                return False
+            for key in mapping.keys() & columns.keys():
+                cells[columns[key]] = mapping[key]
         return True
 
 
