@@ -351,16 +351,18 @@ class DictVectorizer(Operator):
         >>> dv.csr([{"b": 2.5}, {"a": 1.0}]).indices
         array([1, 0], dtype=int32)
         """
+        few = self._few
+        if few is not None and values is None and offsets is None and type(maps) in _LISTS:
+            usual = index_dtype is None or index_dtype is np.int32 or index_dtype is np.int64
+            if usual and type(threads) is int and threads >= 1:
+                matrix = few.csr(maps, index_dtype)  # type: ignore[arg-type]  # a type, or None
+                if matrix is not None:
+                    return matrix
         dtype = self._check_sparse(index_dtype, threads)
-        matrix = None
-        if len(self._plans) == 1:
-            if offsets is not None:
-                if threads == 1 or is_small(maps):
-                    matrix = arrays_csr(self._plan, maps, values, offsets, dtype)
-            elif values is None and self._few is not None and type(maps) in _LISTS:
-                matrix = self._few.csr(maps, dtype)
-        if matrix is not None:
-            return matrix
+        if offsets is not None and len(self._plans) == 1 and (threads == 1 or is_small(maps)):
+            matrix = arrays_csr(self._plan, maps, values, offsets, dtype)
+            if matrix is not None:
+                return matrix
         return self._csr(maps, values, offsets, dtype, threads)
 
     def unknown(

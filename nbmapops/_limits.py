@@ -30,6 +30,8 @@ class Limits:
     thread_entries: int = 1 << 17
     # Up to this many entries a list of plain dicts is written by the shortcut of few dicts.
     few_entries: int = 1 << 9
+    # Up to this many entries a list of plain dicts is read and written by one call of each kernel.
+    walked_entries: int = 1 << 13
     # Up to this many plain dicts are written one by one in plain Python, more of them at once.
     listed_maps: int = 16
     # The engine that runs all work; None: the cost model of _engine/choose.py decides.

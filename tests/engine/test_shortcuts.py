@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,15 +58,45 @@ def test_unknown_keys_are_left_out_or_refused_as_in_the_general_way(
                 found.append(str(error))
         return found
 
-    with way("plain engine"):
-        quick = results()
-    with way("plain engine, no shortcuts"):
-        assert quick == results()
+    for engine in ("plain engine", "compiled engine"):
+        with way(engine):
+            quick = results()
+        with way(f"{engine}, no shortcuts"):
+            assert quick == results()
+
+
+@pytest.mark.parametrize("key", ["string", "int64"])
+@pytest.mark.parametrize("index_dtype", [None, np.int32, np.int64])
+@pytest.mark.parametrize("maps", [1, 200, 2000])
+def test_lists_of_hundreds_of_dicts_are_read_as_in_the_general_way(
+    maps: int, key: Any, index_dtype: Any
+) -> None:
+    words = ["b", "a", "q", "r"]
+    own = words if key == "string" else [WORDS[word] for word in words]
+    op = nbmapops.DictVectorizer(**{f"{key}_vocabulary": own})  # type: ignore[arg-type]
+    rng = np.random.default_rng(maps)
+    listed = [
+        {words[i]: float(i) for i in rng.permutation(4)[: rng.integers(5)]} for _ in range(maps)
+    ]
+    wrong = [*listed, {"z": 1.5}] if key == "string" else [*listed, {5: 1.5}]
+    given = [renamed([each], key)[0] for each in listed]
+    odd = [*given, Counter(given[0])]
+    found = []
+    for name in ("compiled engine", "compiled engine, no shortcuts"):
+        with way(name):
+            matrices = [
+                op.csr(each, index_dtype=index_dtype) for each in (given, tuple(given), odd)
+            ]
+            with pytest.raises(nbmapops.UnknownKeyError, match=f"map {maps}: ") as error:
+                op.csr([*given, wrong[-1]])
+        parts = [part for each in matrices for part in (each.data, each.indices, each.indptr)]
+        found.append([(part.dtype, part.tolist()) for part in parts] + [str(error.value)])
+    assert found[0] == found[1]
 
 
 def test_an_int_beyond_int64_is_an_error_with_an_unknown_key_too() -> None:
     op = nbmapops.DictVectorizer(string_vocabulary=["a"], handle_unknown="ignore")
-    for name in ("plain engine", "plain engine, no shortcuts"):
+    for name in ("plain engine", "plain engine, no shortcuts", "compiled engine"):
         with way(name):
             for call in (op, op.csr):
                 with pytest.raises(OverflowError, match="map 1: key 'q'"):
@@ -75,7 +106,7 @@ def test_an_int_beyond_int64_is_an_error_with_an_unknown_key_too() -> None:
 @pytest.mark.parametrize("unknown", ["error", "ignore"])
 def test_an_int_that_float64_does_not_hold_is_an_error_among_floats(unknown: Any) -> None:
     op = nbmapops.DictVectorizer(string_vocabulary=["a"], handle_unknown=unknown)
-    for name in ("plain engine", "plain engine, no shortcuts"):
+    for name in ("plain engine", "plain engine, no shortcuts", "compiled engine"):
         with way(name):
             for maps in (
                 [{"a": 0.5}, {"a": 2**53 + 1}],

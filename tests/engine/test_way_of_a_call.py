@@ -55,6 +55,13 @@ def dicts_to_csr() -> Callable[[], Any]:
     return lambda: op.csr(maps)
 
 
+def long_list_to_csr() -> Callable[[], Any]:
+    pytest.importorskip("scipy")
+    op = nbmapops.DictVectorizer(int64_vocabulary=np.arange(1000) * 7)
+    maps = [{7 * key: key for key in range(5)}] * 3000
+    return lambda: op.csr(maps)
+
+
 def arrow_text_to_csr() -> Callable[[], Any]:
     pytest.importorskip("scipy")
     pa = pytest.importorskip("pyarrow")
@@ -68,7 +75,8 @@ def arrow_text_to_csr() -> Callable[[], Any]:
     ("make", "modules", "changes"),
     [
         (arrays_to_dense, 6, 8),
-        (dicts_to_csr, 18, 52),
+        (dicts_to_csr, 6, 8),
+        (long_list_to_csr, 18, 52),
         (arrow_text_to_csr, 17, 65),
     ],
 )
