@@ -64,13 +64,14 @@ def _tell_first(plan: Plan, entries: Entries, part: Part) -> None:
     """Convert the maps before one that cannot be read, for the sake of their errors."""
     if not len(entries.values):  # which have no type of value yet
         return
-    if part == "csr":
-        _refuse_text(plan, entries)
-    part = "order" if plan.form == "DENSE" else "csr"
-    use = choose.compiled(len(entries.values), len(entries.offsets) - 1, part)
+    ordered = plan.form == "DENSE"
+    kernel: Part = "order" if ordered else "csr"
+    use = choose.compiled(len(entries.values), len(entries.offsets) - 1, kernel)
     engine: Any = rows if use else plain
     try:
-        (engine.ordered if part == "order" else engine.csr)(plan, entries)
+        if part == "csr":
+            _refuse_text(plan, entries)
+        (engine.ordered if ordered else engine.csr)(plan, entries)
     except BadRow as row:
         bad_row = row
     else:
