@@ -27,8 +27,7 @@ The map of the package, in reading order; a module imports only modules above it
 ``_reading.scalars``    which scalars are keys and values, and of what kind
 ``_reading.entries``    keys, values and offsets of many maps; what a column of keys is
 ``_reading.arrowlib``   pyarrow, or what to install
-``_reading.arrowdata``  Arrow arrays and buffers as NumPy arrays
-``_reading.arrowtext``  Arrow text as keys
+``_reading.arrowdata``  Arrow arrays as NumPy arrays and as text keys
 ``_reading.structs``    Arrow structs as maps
 ``_reading.arrow``      Arrow columns of maps
 ``_reading.dictwalk``   compiled: dicts are read through CPython's C API

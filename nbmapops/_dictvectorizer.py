@@ -9,7 +9,7 @@ import numpy as np
 
 from nbmapops._engine import run
 from nbmapops._engine.learn import learn, learn_pruned
-from nbmapops._engine.shortcuts import FewDicts, arrays_csr, arrays_dense, is_small
+from nbmapops._engine.shortcuts import FewDicts, arrays_csr, arrays_dense, arrow_csr, is_small
 from nbmapops._operator import Operator
 from nbmapops._options import (
     Plan,
@@ -351,13 +351,16 @@ class DictVectorizer(Operator):
         >>> dv.csr([{"b": 2.5}, {"a": 1.0}]).indices
         array([1, 0], dtype=int32)
         """
-        few = self._few
-        if few is not None and values is None and offsets is None and type(maps) in _LISTS:
-            usual = index_dtype is None or index_dtype is np.int32 or index_dtype is np.int64
-            if usual and type(threads) is int and threads >= 1:
-                matrix = few.csr(maps, index_dtype)  # type: ignore[arg-type]  # a type, or None
-                if matrix is not None:
-                    return matrix
+        few, matrix = self._few, None
+        if few is not None and values is None and offsets is None and type(threads) is int:
+            usual: Any = index_dtype
+            if usual is None or usual is np.int32 or usual is np.int64:
+                if type(maps) in _LISTS:
+                    matrix = few.csr(maps, usual)
+                elif threads == 1:
+                    matrix = arrow_csr(self._plan, maps, usual)
+            if matrix is not None and threads >= 1:
+                return matrix
         dtype = self._check_sparse(index_dtype, threads)
         if offsets is not None and len(self._plans) == 1 and (threads == 1 or is_small(maps)):
             matrix = arrays_csr(self._plan, maps, values, offsets, dtype)

@@ -13,7 +13,7 @@ import threading
 from _thread import start_new_thread
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def load_kernels() -> ModuleType:
     return undisturbed(import_module, "nbmapops.kernels")
 
 
-def imported(name: str) -> Any:
+def imported(name: str) -> ModuleType:
     """Return a module; it is imported where no signal handler can raise.
 
     Whatever a call imports when it first needs it comes by this way: broken off at the wrong place,

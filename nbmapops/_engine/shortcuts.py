@@ -8,6 +8,7 @@ and tests compare both.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from nbmapops._engine import choose
 from nbmapops._engine.blocks import Parts, check_out, csr_array_of, index_dtype_for
 from nbmapops._engine.dispatch import CARRIED
 from nbmapops._limits import limits
-from nbmapops._load import is_foreign, load_kernels
+from nbmapops._load import imported, is_foreign, load_kernels
 from nbmapops._reading.batch import MapBatch
 from nbmapops._reading.entries import KINDS, Entries, Int64Keys, int_array, readonly
 from nbmapops._reading.mappings import compiled_walk, expected_entries
@@ -26,6 +27,7 @@ from nbmapops._vocabulary import range_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
 
     from scipy.sparse import csr_array
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
     Dicts = list[Map] | tuple[Map, ...]
     Filler = Callable[[Map, Array], bool]
+    Walk = tuple[Callable[..., tuple[int, int]], Index, Mapping[str, int] | None]
 
 _DTYPES: dict[type, type[np.generic]] = {
     float: np.float64,
@@ -68,9 +71,11 @@ class FewDicts:
         self._plan = plan
         self._width = plan.width
         self._key_types = {_KEY_TYPES[plan.key_kind]}
-        self._columns: Any = None  # of the words, made when they are first needed
+        self._columns: Mapping[Key, int] | None = (
+            None  # of the words, made when they are first needed
+        )
         self._fill: Filler | None = None
-        self._walk: tuple[Any, Any, Any] | None = None
+        self._walk: Walk | None = None
 
     @staticmethod
     def of(plan: Plan) -> FewDicts | None:
@@ -200,9 +205,9 @@ class FewDicts:
             return None
         if self._walk is None:
             self._walk = self._walk_for_csr()
+            if self._walk is None:
+                return None
         walk, words, columns = self._walk
-        if walk is None:
-            return None
         keys, values = np.empty(room, np.int64), np.empty(room, dtype)
         offsets = np.zeros(len(maps) + 1, np.int64)
         read, _ = walk(maps, 0, self._plan.key_kind, columns, False, keys, values, offsets)
@@ -212,11 +217,11 @@ class FewDicts:
             array.setflags(write=False)
         return _kernel_csr(self._plan, words, keys, values, offsets, index_dtype)
 
-    def _walk_for_csr(self) -> tuple[Any, Any, Any]:
+    def _walk_for_csr(self) -> Walk | None:
         """Return the walk over dicts, the index of what it gives, and the columns of text."""
         walk, plan = compiled_walk(), self._plan
         if walk is None or plan.vocabulary is None:
-            return None, None, None
+            return None
         if plan.key_kind == "string":
             return walk.walk, range_index(plan.width), plan.vocabulary.columns
         return walk.walk, plan.vocabulary.index, None
@@ -601,6 +606,31 @@ def arrays_csr(
     return _kernel_csr(plan, plan.vocabulary.index, *given, index_dtype)
 
 
+def arrow_csr(plan: Plan, column: object, index_dtype: type | None) -> csr_array | None:
+    """Return the CSR matrix of an Arrow column of maps without nulls.
+
+    A column of three entries takes 30 us, in the general way 59 (asv: arrow.Csr).
+    """
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is None or not isinstance(column, (pyarrow.MapArray, pyarrow.ChunkedArray)):
+        return None
+    if not (limits.shortcuts and choose.is_loaded("csr")) or plan.vocabulary is None:
+        return None
+    found = _arrow().read_as_it_is(column)
+    if found is None or found.keys.kind != plan.key_kind:
+        return None
+    if not 0 < len(found.values) <= limits.block_entries:
+        return None
+    keys, index = found.keys.place(plan.vocabulary)
+    keys.setflags(write=False)
+    return _kernel_csr(plan, index, keys, found.values, found.offsets, index_dtype)
+
+
+@cache
+def _arrow() -> ModuleType:
+    return imported("nbmapops._reading.arrowdata")
+
+
 def _kernel_csr(
     plan: Plan,
     words: Index,
@@ -635,4 +665,5 @@ SHORTCUTS: dict[str, Callable[..., object]] = {
     "one map of arrays, ordered": arrays_ordered,
     "arrays, dense": arrays_dense,
     "arrays, csr": arrays_csr,
+    "an Arrow column, csr": arrow_csr,
 }

@@ -25,7 +25,7 @@ from nbmapops._reading.objecttext import ObjectText
 from nbmapops._reading.scalars import DTYPES, BadMap, exact_map, kinds_of_map
 
 if TYPE_CHECKING:
-    from nbmapops._reading.arrowtext import Text
+    from nbmapops._reading.arrowdata import Text
     from nbmapops._types import Value
 
 
@@ -105,7 +105,7 @@ def text_column(data: object, name: str) -> Text | None:
     text = None if isinstance(data, np.ndarray) else arrow_text(data, name)
     if text is None or not len(text):  # no keys are of no kind
         return None
-    found: Text = imported("nbmapops._reading.arrowtext").text_of(text, name)
+    found: Text = imported("nbmapops._reading.arrowdata").text_of(text, name)
     return found
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from nbmapops._reading.arrowdata import (
     BoolArray,
     Int64Array,
+    Text,
     above_int64,
     as_exact,
     as_numbers,
@@ -34,7 +35,6 @@ from nbmapops._reading.arrowdata import (
     value_kind,
 )
 from nbmapops._reading.arrowlib import ArrowArray, pa
-from nbmapops._reading.arrowtext import Text
 from nbmapops._reading.entries import Entries, Int64Keys, readonly
 from nbmapops._reading.scalars import BadMap
 from nbmapops._reading.structs import maps_of_structs

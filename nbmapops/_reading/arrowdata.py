@@ -1,21 +1,30 @@
-"""Reading, Arrow data: arrays and buffers of Arrow as NumPy arrays, checked before."""
+"""Reading, Arrow data: arrays of Arrow as NumPy arrays and as text keys, checked before."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+import re
+from itertools import repeat
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from nbmapops._constants import INT64_MAX, Array
 from nbmapops._reading.arrowlib import pa, pc
+from nbmapops._reading.entries import Entries, Int64Keys, KeyKind, TextKeys, readonly
 from nbmapops._reading.scalars import DTYPES, exact_value
+from nbmapops._vocabulary import range_index
 
 if TYPE_CHECKING:
-    from nbmapops._reading.arrowlib import ArrowArray, ArrowType
+    from nbmapops._reading.arrowlib import ArrowArray, ArrowChunks, ArrowType
+    from nbmapops._reading.entries import KeyColumn
+    from nbmapops._vocabulary import Index, Vocabulary
 
 Int64Array: TypeAlias = npt.NDArray[np.int64]
+Int32Array: TypeAlias = npt.NDArray[np.int32]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def value_kind(arrow_type: ArrowType) -> str | None:
@@ -205,3 +214,168 @@ def joined(parts: list[Array], dtype: npt.DTypeLike) -> Array:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.empty(0, dtype)
+
+
+# ------------------------------------------------------------------------------- text keys
+class Text:
+    """Text keys that stay in Arrow: strings, or dictionaries of strings, without nulls."""
+
+    __slots__ = ("_data",)
+
+    kind: ClassVar[KeyKind] = "string"
+
+    def __init__(self, data: ArrowChunks) -> None:
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def to_arrow(self) -> ArrowChunks:
+        """Return the keys as a ``pyarrow.ChunkedArray``."""
+        return self._data
+
+    def __getitem__(self, part: slice) -> Text:
+        """Return the entries of a slice of step 1, without a copy."""
+        start, stop, step = part.indices(len(self))
+        if step != 1:
+            raise ValueError("text keys are sliced with step 1")
+        return Text(self._data.slice(start, max(stop - start, 0)))
+
+    def take(self, entries: Array) -> TextKeys:
+        """See `KeyColumn`."""
+        codes, words = self.encode()
+        return TextKeys(codes[entries], words)
+
+    def to_array(self) -> Array:
+        """See `KeyColumn`."""
+        parts = [as_values(plain_array(chunk)) for chunk in self._data.chunks]
+        return readonly(joined(parts, np.dtype(object)))
+
+    def shares_memory(self, out: Array) -> bool:
+        """See `KeyColumn`."""
+        return any(
+            np.may_share_memory(out, np.frombuffer(buffer, np.uint8))
+            for chunk in self._data.chunks
+            for buffer in chunk.buffers()
+            if buffer is not None
+        )
+
+    def place(self, vocabulary: Vocabulary) -> tuple[Array, Index]:
+        """See `KeyColumn`: the columns, which may lie in an Arrow buffer."""
+        columns: Array = self.columns(vocabulary)
+        columns.setflags(write=False)
+        return columns, range_index(len(vocabulary.words))
+
+    def columns(self, vocabulary: Vocabulary) -> Int32Array:
+        """Return the column of each key in a vocabulary of text, -1 where it is not a word."""
+        if not is_words(self._data.type):
+            return _columns_of(self._data, vocabulary)
+        parts: list[Int32Array] = []
+        dictionary, table = None, None
+        for chunk in map(plain_array, self._data.chunks):
+            if dictionary is None or not dictionary.equals(chunk.dictionary):
+                dictionary = chunk.dictionary
+                same = _are_words(dictionary, vocabulary)  # then positions are columns
+                table = None if same else _columns_of(dictionary, vocabulary)
+            positions = buffer_view(chunk.indices)
+            if table is not None:
+                # Faster than table[positions] (asv: arrow.Csr); all positions are checked already.
+                positions = table.take(positions, mode="clip")
+            parts.append(positions)
+        return joined(parts, np.dtype(np.int32))
+
+    def encode(self) -> tuple[Int64Array, tuple[str, ...]]:
+        """Return codes and words; those of dictionaries may repeat, and need not be used."""
+        data = self._data
+        data = data.unify_dictionaries() if is_words(data.type) else data.dictionary_encode()
+        codes = [buffer_view(chunk.indices).astype(np.int64) for chunk in data.chunks]
+        words = tuple(data.chunk(0).dictionary.to_pylist()) if codes else ()
+        return joined(codes, np.dtype(np.int64)), words
+
+
+def text_of(column: ArrowChunks, name: str) -> Text:
+    """Return a ChunkedArray of text without nulls as keys; `name` is the front of messages."""
+    try:
+        for chunk in column.chunks:
+            chunk.validate()
+            validate_text(chunk)
+    except pa.ArrowException as error:
+        raise ValueError(f"{name} are a corrupt Arrow column: {error}") from error
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    return Text(column)
+
+
+def _are_words(dictionary: ArrowArray, vocabulary: Vocabulary) -> bool:
+    """Whether a dictionary is the vocabulary, so that its positions are the columns."""
+    if len(dictionary) != len(vocabulary) or vocabulary.copies is not None:
+        return False
+    return bool(dictionary.cast(pa.large_string()).equals(_word_set(vocabulary)))
+
+
+def _columns_of(text: ArrowArray, vocabulary: Vocabulary) -> Int32Array:
+    """Return the columns of text, -1 where it is not a word."""
+    if len(text) < len(vocabulary.words):  # pyarrow would first hash every word
+        found = map(vocabulary.columns.get, text.to_pylist(), repeat(-1))
+        return np.fromiter(found, np.int32, len(text))
+    parts: list[Int32Array] = []
+    found = pc.index_in(text, value_set=_word_set(vocabulary))
+    for chunk in found.chunks if isinstance(found, pa.ChunkedArray) else [found]:
+        columns, missing = buffer_view(chunk), null_mask(chunk)
+        if missing is not None:
+            # Faster than columns[missing] = -1 where many keys are missing (asv: arrow.Csr).
+            columns = columns + 1
+            columns *= ~missing
+            columns -= 1
+        parts.append(columns)
+    return joined(parts, np.dtype(np.int32))
+
+
+def _word_set(vocabulary: Vocabulary) -> ArrowArray:
+    """Return words as Arrow text, null for one with a lone surrogate: no Arrow text equals it."""
+    if vocabulary.arrow_words is None:
+        words = vocabulary.words
+        try:
+            vocabulary.arrow_words = pa.array(words, pa.large_string())
+        except UnicodeEncodeError:
+            fit = [None if _SURROGATE.search(word) else word for word in words]
+            vocabulary.arrow_words = pa.array(fit, pa.large_string())
+    return vocabulary.arrow_words
+
+
+# ------------------------------------------------------------------------------- whole columns
+def read_as_it_is(column: ArrowArray | ArrowChunks) -> Entries | None:
+    """Return the entries of a column of maps where no rule is needed, None for any other.
+
+    It is one chunk, holds no null, and its keys and values are of the types that are not converted.
+    """
+    if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks != 1:
+            return None
+        column = column.chunk(0)
+    if not isinstance(column, pa.MapArray) or column.null_count or not len(column):
+        return None
+    offsets, entries = column.offsets.to_numpy().astype(np.int64), column.values
+    start, stop = int(offsets[0]), int(offsets[-1])
+    offsets -= start
+    if not 0 <= start <= stop <= len(entries) or (offsets[1:] < offsets[:-1]).any():
+        return None
+    try:
+        entries.validate()
+        entries = entries.slice(start, stop - start)
+        keys, values = entries.field(0), entries.field(1)
+        validate_text(keys)
+    except pa.ArrowException:
+        return None  # it is corrupt
+    is_number = values.type in (pa.float64(), pa.int64(), pa.float32())
+    if entries.null_count or keys.null_count or values.null_count or not is_number:
+        return None
+    column_of_keys: KeyColumn
+    if keys.type in (pa.string(), pa.large_string()):
+        column_of_keys = Text(pa.chunked_array([keys]))
+    elif keys.type == pa.int64():
+        column_of_keys = Int64Keys(buffer_view(keys))
+    else:
+        return None
+    offsets.setflags(write=False)
+    return Entries(column_of_keys, buffer_view(values), offsets)

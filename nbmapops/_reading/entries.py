@@ -29,7 +29,7 @@ class KeyColumn(Protocol):
     """The keys of a batch.
 
     Two implementations stand here; the others are `nbmapops._reading.objecttext.ObjectText` and
-    `nbmapops._reading.arrowtext.Text`.
+    `nbmapops._reading.arrowdata.Text`.
     """
 
     kind: ClassVar[KeyKind]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from nbmapops._reading.scalars import is_arrow_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from types import ModuleType
 
     from nbmapops._engine.choose import Part
     from nbmapops._reading.entries import Entries
@@ -103,7 +104,7 @@ def read_input(
 
 
 @cache
-def _arrow() -> Any:
+def _arrow() -> ModuleType:
     return imported("nbmapops._reading.arrow")
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from nbmapops._reading.arrowdata import Text
 from nbmapops._reading.arrowlib import pa
-from nbmapops._reading.arrowtext import Text
 from nbmapops._reading.entries import Int64Keys
 
 if TYPE_CHECKING:

@@ -296,6 +296,22 @@ def of_arrays(method: str, number: str) -> Callable[[], Any]:
     return lambda: getattr(op, method)(LONG, LONG.astype(NUMBERS[number]), SHORT)
 
 
+def of_arrow(key: Any, number: str, *, chunked: bool) -> Callable[[], Any]:
+    """A call with an Arrow column."""
+    words = [9, 5, 7] if key == "int64" else ["z", "x", "y"]
+    op = nbmapops.DictVectorizer(**{f"{key}_vocabulary": words})  # type: ignore[arg-type]
+
+    def call() -> Any:
+        pa = pytest.importorskip("pyarrow")
+        numbers = {"float": pa.float32(), "double": pa.float64(), "int64": pa.int64()}
+        keys = pa.array([words[i] for i in (2, 1, 0, 2)])
+        values = pa.array([1, 2, 3, 4]).cast(numbers[number])
+        column = pa.MapArray.from_arrays(pa.array([0, 1, 1, 3, 4], pa.int32()), keys, values)[1:]
+        return op.csr(pa.chunked_array([column]) if chunked else column)
+
+    return call
+
+
 def of_one_map_of_arrays(number: str) -> Callable[[], Any]:
     """A call with one map as two arrays."""
     op = nbmapops.CastMap(cast_to=CASTS[number])  # type: ignore[arg-type]
@@ -335,6 +351,12 @@ TAKEN: dict[str, dict[str, Callable[[], Any]]] = {
     "one map of arrays, ordered": {number: of_one_map_of_arrays(number) for number in CASTS},
     "arrays, dense": {number: of_arrays("__call__", number) for number in NUMBERS},
     "arrays, csr": {number: of_arrays("csr", number) for number in NUMBERS},
+    "an Arrow column, csr": {
+        f"{key} {number}{' in a chunk' * chunked}": of_arrow(key, number, chunked=chunked)
+        for key in KEY_TYPES
+        for number in NUMBERS
+        for chunked in (False, True)
+    },
 }
 """Inputs that are sure to take each shortcut."""
 
@@ -375,7 +397,7 @@ def test_a_shortcut_is_taken_and_gives_what_the_general_way_gives(
     name: str, case: str, engine: str
 ) -> None:
     pytest.importorskip("scipy")
-    if WITHOUT_JIT and "arrays" in name:
+    if WITHOUT_JIT and ("arrays" in name or "Arrow" in name):
         pytest.skip("kernels that are not compiled are never loaded")
     call = TAKEN[name][case]
     with way("compiled engine, no shortcuts"):  # which loads the kernels

@@ -77,7 +77,7 @@ def arrow_text_to_csr() -> Callable[[], Any]:
         (arrays_to_dense, 6, 8),
         (dicts_to_csr, 6, 8),
         (long_list_to_csr, 18, 52),
-        (arrow_text_to_csr, 17, 65),
+        (arrow_text_to_csr, 6, 7),
     ],
 )
 def test_a_call_passes_few_modules(

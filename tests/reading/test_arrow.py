@@ -27,7 +27,7 @@ from nbmapops import (  # noqa: E402
 )
 from nbmapops._reading import arrow, inputs  # noqa: E402
 from nbmapops._reading.arrow import is_arrow  # noqa: E402
-from nbmapops._reading.arrowtext import Text  # noqa: E402
+from nbmapops._reading.arrowdata import Text  # noqa: E402
 from nbmapops._reading.entries import Entries, Int64Keys  # noqa: E402
 from nbmapops._reading.inputs import read_input  # noqa: E402
 from nbmapops._reading.mappings import MapReader  # noqa: E402
@@ -1284,7 +1284,7 @@ def test_out_shares_no_memory_with_positions_that_are_columns() -> None:
 
 
 def test_few_text_keys_do_not_wait_for_a_large_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbmapops._reading.arrowtext._word_set", None)
+    monkeypatch.setattr("nbmapops._reading.arrowdata._word_set", None)
     text = text_of([["b", "x"]])
     assert text.columns(vocabulary("a", "b", "c")).tolist() == [1, -1]
 
