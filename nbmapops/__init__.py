@@ -30,7 +30,8 @@ The map of the package, in reading order; a module imports only modules above it
 ``_reading.arrowdata``  Arrow arrays as NumPy arrays and as text keys
 ``_reading.structs``    Arrow structs as maps
 ``_reading.arrow``      Arrow columns of maps
-``_reading.dictwalk``   compiled: dicts are read through CPython's C API
+``_reading.objects``    compiled: Python objects through CPython's C API and by their layout
+``_reading.dictwalk``   compiled: the maps of a list or an iterator of dicts
 ``_reading.textwalk``   compiled: the words among an array of str
 ``_reading.objecttext`` keys that are str objects, looked up where they lie
 ``_reading.arrays``     keys, values and offsets as arrays: the only place that validates them

@@ -15,6 +15,6 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 # because pickles hold indexes.
 FORMAT = 1
 # The files with compiled code, and what such code reads: a change in one compiles all anew.
-STAMPED = ("_constants.py", "_jit.py", "kernels/*.py", "_reading/*walk.py")
+STAMPED = ("_constants.py", "_jit.py", "kernels/*.py", "_reading/objects.py", "_reading/*walk.py")
 # Kinds of index.
 RANGE, TABLE, HASH = 0, 1, 2

@@ -30,58 +30,60 @@ from numba.extending import overload
 from nbmapops._jit import Untyped, inlined, kernel
 from nbmapops._load import undisturbed
 from nbmapops._reading.dictwalk import (
-    _ADDRESSES,
-    _BOOL,
-    _FLOAT,
-    _FLOAT32,
-    _FLOAT64,
-    _FLOAT_AT,
     _GO,
-    _GROWING,
-    _INT,
-    _LIST,
-    _NEXT,
-    _STR,
-    _TUPLE,
-    _TYPE_COUNT,
-    _WORD,
     DONE,
     FULL,
     STOP,
-    _c_function,
-    _cells,
-    _clear_error,
     _complete,
     _count,
-    _dict_get,
-    _dict_set,
-    _dict_size,
-    _double_at,
-    _error,
-    _helper,
-    _int_at,
-    _int_new,
-    _is,
-    _is_int,
     _learn,
-    _list_item,
-    _list_size,
     _note,
-    _notes,
-    _overflowed,
-    _peek,
-    _prefetch,
-    _reader,
-    _release,
-    _set_word,
-    _single_at,
-    _store,
-    _tuple_item,
-    _tuple_size,
-    _type_of,
-    _word_at,
 )
-from nbmapops._reading.dictwalk import available as _dicts_can_be_read
+from nbmapops._reading.objects import (
+    ADDRESSES,
+    BOOL,
+    FLOAT,
+    FLOAT32,
+    FLOAT64,
+    FLOAT_AT,
+    GROWING_CELL,
+    INT,
+    LIST,
+    NEXT_CELL,
+    STR,
+    TUPLE,
+    TYPE_COUNT,
+    WORD,
+    c_function,
+    clear_error,
+    dict_get,
+    dict_set,
+    dict_size,
+    double_at,
+    error_occurred,
+    helper,
+    int_at,
+    int_new,
+    is_int,
+    is_type,
+    list_item,
+    list_size,
+    new_cells,
+    new_notes,
+    overflowed,
+    peek,
+    prefetch,
+    reader_of,
+    release,
+    set_word,
+    single_at,
+    store,
+    tuple_item,
+    tuple_size,
+    type_of,
+    word_at,
+)
+from nbmapops._reading.objects import available as _dicts_can_be_read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +99,7 @@ _TYPES = (
     type(None), set, frozenset, np.str_, np.bool_,
     np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
 )  # fmt: skip
-_NONE, _SET, _FROZENSET, _NUMPY_STR, _NUMPY_BOOL, _INT8 = range(_TYPE_COUNT, _TYPE_COUNT + 6)
+_NONE, _SET, _FROZENSET, _NUMPY_STR, _NUMPY_BOOL, _INT8 = range(TYPE_COUNT, TYPE_COUNT + 6)
 _INT16, _INT32, _INT64, _UINT8, _UINT16, _UINT32, _UINT64 = range(_INT8 + 1, _INT8 + 8)
 # After the addresses of types stand those of objects, and then numbers.
 _WORDS, _CATEGORIES, _SPARE, _SEPARATOR = range(_UINT64 + 1, _UINT64 + 5)
@@ -113,36 +115,36 @@ _TEXT_AT = 48  # about where a short str has its text, often in another cache li
 _NUMBER_AT = 16  # of the number in a NumPy scalar
 _TABLE_AT, _MASK_AT = 40, 32  # of a set's table, and of the number of its last slot
 
-_concat = _c_function("PyUnicode_Concat", _WORD, _WORD, _WORD)
-_exact_text = _c_function("PyUnicode_FromObject", _WORD, _WORD)
-_text_of = _c_function("PyObject_Str", _WORD, _WORD)
+_concat = c_function("PyUnicode_Concat", WORD, WORD, WORD)
+_exact_text = c_function("PyUnicode_FromObject", WORD, WORD)
+_text_of = c_function("PyObject_Str", WORD, WORD)
 
-_int8_at, _uint8_at = (_reader(kind, ir.IntType(8)) for kind in (types.int8, types.uint8))
-_int16_at, _uint16_at = (_reader(kind, ir.IntType(16)) for kind in (types.int16, types.uint16))
-_int32_at, _uint32_at = (_reader(kind, ir.IntType(32)) for kind in (types.int32, types.uint32))
+_int8_at, _uint8_at = (reader_of(kind, ir.IntType(8)) for kind in (types.int8, types.uint8))
+_int16_at, _uint16_at = (reader_of(kind, ir.IntType(16)) for kind in (types.int16, types.uint16))
+_int32_at, _uint32_at = (reader_of(kind, ir.IntType(32)) for kind in (types.int32, types.uint32))
 
 
-@_helper
+@helper
 def _numpy_int(item: int, kind: int, known: int) -> tuple[bool, Integer]:
     """Return whether a value is an integer of NumPy that int64 holds, and that integer."""
     at = item + _NUMBER_AT
-    if _is(kind, known, _INT64):
-        return True, _word_at(at)
-    if _is(kind, known, _INT32):
+    if is_type(kind, known, _INT64):
+        return True, word_at(at)
+    if is_type(kind, known, _INT32):
         return True, np.int64(_int32_at(at))
-    if _is(kind, known, _UINT8) or _is(kind, known, _NUMPY_BOOL):
+    if is_type(kind, known, _UINT8) or is_type(kind, known, _NUMPY_BOOL):
         return True, np.int64(_uint8_at(at))
-    if _is(kind, known, _INT16):
+    if is_type(kind, known, _INT16):
         return True, np.int64(_int16_at(at))
-    if _is(kind, known, _INT8):
+    if is_type(kind, known, _INT8):
         return True, np.int64(_int8_at(at))
-    if _is(kind, known, _UINT32):
+    if is_type(kind, known, _UINT32):
         return True, np.int64(_uint32_at(at))
-    if _is(kind, known, _UINT16):
+    if is_type(kind, known, _UINT16):
         return True, np.int64(_uint16_at(at))
     number = 0
-    if _is(kind, known, _UINT64):
-        number = _word_at(at)
+    if is_type(kind, known, _UINT64):
+        number = word_at(at)
         return number >= 0, number
     return False, number
 
@@ -153,7 +155,7 @@ def _in_range(values: Array, j: int, known: int) -> bool:
 
 
 def _rare_number(item: int, cells: int, known: int, values: Array, j: int) -> bool:
-    """Store as ``values[j]`` a number that `_store` does not take; False if it is not taken."""
+    """Store as ``values[j]`` a number that `store` does not take; False if it is not taken."""
     raise NotImplementedError
 
 
@@ -172,22 +174,22 @@ def _any_float(values: Array, j: int, known: int) -> bool:  # noqa: ARG001
 
 
 def _int_in_range(values: Array, j: int, known: int) -> bool:
-    return bool(_word_at(known + 8 * _LOW) <= values[j] <= _word_at(known + 8 * _HIGH))
+    return bool(word_at(known + 8 * _LOW) <= values[j] <= word_at(known + 8 * _HIGH))
 
 
 def _rare_float(item: int, cells: int, known: int, values: Array, j: int) -> bool:
-    kind = _type_of(item)
-    if _is(kind, known, _NONE):
-        none = _word_at(known + 8 * _NONE_AS)
+    kind = type_of(item)
+    if is_type(kind, known, _NONE):
+        none = word_at(known + 8 * _NONE_AS)
         values[j] = np.nan if none > 0 else 0.0
         return none >= 0
     taken, number = _numpy_int(item, kind, known)
-    if _is_int(item, known):
-        number = _int_at(item, cells)
-        taken = not _overflowed(cells)
+    if is_int(item, known):
+        number = int_at(item, cells)
+        taken = not overflowed(cells)
     value = np.float64(number)
     if not taken or (
-        _word_at(known + 8 * _ROUNDS) == 0
+        word_at(known + 8 * _ROUNDS) == 0
         and not -(2**53) <= number <= 2**53
         and (value >= 2.0**63 or np.int64(value) != number)
     ):
@@ -197,135 +199,135 @@ def _rare_float(item: int, cells: int, known: int, values: Array, j: int) -> boo
 
 
 def _rare_int(item: int, cells: int, known: int, values: Array, j: int) -> bool:  # noqa: ARG001
-    kind = _type_of(item)
+    kind = type_of(item)
     taken, number = _numpy_int(item, kind, known)
     if not taken:
         value = np.nan
-        if _is(kind, known, _FLOAT) or _is(kind, known, _FLOAT64):
-            value = _double_at(item + _FLOAT_AT)
-        elif _is(kind, known, _FLOAT32):
-            value = np.float64(_single_at(item + _FLOAT_AT))
+        if is_type(kind, known, FLOAT) or is_type(kind, known, FLOAT64):
+            value = double_at(item + FLOAT_AT)
+        elif is_type(kind, known, FLOAT32):
+            value = np.float64(single_at(item + FLOAT_AT))
         if not -(2.0**63) <= value < 2.0**63:
             return False
         number = np.int64(value)
     values[j] = number
-    return bool(_word_at(known + 8 * _LOW) <= number <= _word_at(known + 8 * _HIGH))
+    return bool(word_at(known + 8 * _LOW) <= number <= word_at(known + 8 * _HIGH))
 
 
-@_helper
+@helper
 def _column_at(found: int, cells: int, known: int) -> int:
     """Return the column that is the value of a word."""
-    if not _is(_type_of(found), known, _INT):
+    if not is_type(type_of(found), known, INT):
         return _STOPPED
-    column = _int_at(found, cells)
-    if _overflowed(cells) or not 0 <= column < _dict_size(_word_at(known + 8 * _WORDS)):
+    column = int_at(found, cells)
+    if overflowed(cells) or not 0 <= column < dict_size(word_at(known + 8 * _WORDS)):
         return _STOPPED
     return column
 
 
-@_helper
+@helper
 def _of_name(name: int, cells: int, known: int) -> int:
     """Return the column of a name, which is looked up or learned."""
-    words = _word_at(known + 8 * _WORDS)
-    found = _dict_get(words, name)
+    words = word_at(known + 8 * _WORDS)
+    found = dict_get(words, name)
     if found != 0:
         return _column_at(found, cells, known)
-    if _error() != 0:
-        _clear_error()
+    if error_occurred() != 0:
+        clear_error()
         return _STOPPED
-    unknown = _word_at(known + 8 * _UNKNOWN)
+    unknown = word_at(known + 8 * _UNKNOWN)
     if unknown == LEARN:
         return _learn(words, name)
     return _LEFT_OUT if unknown == IGNORE else _STOPPED
 
 
-@_helper
+@helper
 def _name_of(key: int, text: int, known: int) -> int:
     """Return a new reference to the name ``key=text``, or 0."""
-    separator = _word_at(known + 8 * _SEPARATOR)
-    if _is(_type_of(key), known, _STR):
+    separator = word_at(known + 8 * _SEPARATOR)
+    if is_type(type_of(key), known, STR):
         front = _concat(key, separator)
     else:
         digits = _text_of(key)
         front = _concat(digits, separator) if digits != 0 else digits
         if digits != 0:
-            _release(digits)
+            release(digits)
     name = _concat(front, text) if front != 0 else front
     if front != 0:
-        _release(front)
+        release(front)
     return name
 
 
-@_helper
+@helper
 def _texts_of(key: int, known: int) -> int:
     """Return the dict of the columns of this key's texts, 0 where there is none, or `_NO_SPARE`."""
-    categories = _word_at(known + 8 * _CATEGORIES)
-    inner = _dict_get(categories, key)
-    if inner == 0 and _error() == 0:
+    categories = word_at(known + 8 * _CATEGORIES)
+    inner = dict_get(categories, key)
+    if inner == 0 and error_occurred() == 0:
         # To make a dict may start the garbage collector, which runs any code.
-        spare, used = _word_at(known + 8 * _SPARE), _dict_size(categories)
-        if used >= _list_size(spare):
+        spare, used = word_at(known + 8 * _SPARE), dict_size(categories)
+        if used >= list_size(spare):
             return _NO_SPARE
-        inner = _list_item(spare, used)
-        if _dict_set(categories, key, inner) != 0:
+        inner = list_item(spare, used)
+        if dict_set(categories, key, inner) != 0:
             inner = 0
     if inner == 0:
-        _clear_error()
+        clear_error()
     return inner
 
 
-@_helper
+@helper
 def _keep(texts: int, text: int, column: int, known: int) -> None:
     """Keep the column of a text for the next time; a failure costs nothing but that."""
-    if column < 0 and _dict_size(texts) > _dict_size(_word_at(known + 8 * _WORDS)):
+    if column < 0 and dict_size(texts) > dict_size(word_at(known + 8 * _WORDS)):
         return  # texts that are unknown and ever new would pile up
-    number = _int_new(column)
-    if number == 0 or _dict_set(texts, text, number) != 0:
-        _clear_error()
+    number = int_new(column)
+    if number == 0 or dict_set(texts, text, number) != 0:
+        clear_error()
     if number != 0:
-        _release(number)
+        release(number)
 
 
-@_helper
+@helper
 def _of_text(key: int, text: int, cells: int, known: int) -> int:
     """Return the column of a text, an exact str."""
     texts = _texts_of(key, known)
     if texts <= 0:
         return _NO_SPARE if texts < 0 else _STOPPED
-    found = _dict_get(texts, text)
+    found = dict_get(texts, text)
     if found != 0:
-        column = _int_at(found, cells)
+        column = int_at(found, cells)
         if column >= 0:
             return column
-        return _LEFT_OUT if _word_at(known + 8 * _UNKNOWN) == IGNORE else _STOPPED
-    name = _name_of(key, text, known) if _error() == 0 else 0
+        return _LEFT_OUT if word_at(known + 8 * _UNKNOWN) == IGNORE else _STOPPED
+    name = _name_of(key, text, known) if error_occurred() == 0 else 0
     if name == 0:
-        _clear_error()
+        clear_error()
         return _STOPPED
     column = _of_name(name, cells, known)
-    _release(name)
+    release(name)
     if column >= _LEFT_OUT:
         _keep(texts, text, column, known)
     return column
 
 
-@_helper
+@helper
 def _look_up(key: int, text: int, cells: int, known: int) -> int:
     """Return the column of a number (`text` is 0) or a text under a key."""
-    kind = _type_of(key)
-    if not _is(kind, known, _STR) and not _is(kind, known, _INT):
+    kind = type_of(key)
+    if not is_type(kind, known, STR) and not is_type(kind, known, INT):
         # True and 1 are the same key of a dict, and not the same in a name.
-        return _of_name(key, cells, known) if text == 0 and _is(kind, known, _BOOL) else _STOPPED
+        return _of_name(key, cells, known) if text == 0 and is_type(kind, known, BOOL) else _STOPPED
     if text == 0:
         return _of_name(key, cells, known)
-    if _is(_type_of(text), known, _STR):
+    if is_type(type_of(text), known, STR):
         return _of_text(key, text, cells, known)
     exact = _exact_text(text)
     if exact == 0:
-        _clear_error()
+        clear_error()
         return _STOPPED
     column = _of_text(key, exact, cells, known)
-    _release(exact)
+    release(exact)
     return column
 
 
@@ -341,58 +343,58 @@ def _bucket_of(key: int, text: int, memo: int, shift: np.uint64) -> int:
 def _noted(bucket: int, key: int, text: int, call: int) -> int:
     """Return the column that was noted in this call for this key and text, or `_NOT_NOTED`."""
     for slot in (bucket, bucket + _SLOT):
-        if _word_at(slot) == key and _word_at(slot + 8) == text:
-            call_and_column = _word_at(slot + 16)
+        if word_at(slot) == key and word_at(slot + 8) == text:
+            call_and_column = word_at(slot + 16)
             if call_and_column >> 32 == call:
                 return (call_and_column & 0xFFFFFFFF) - 1
     return _NOT_NOTED
 
 
-@_helper
+@helper
 def _remember(bucket: int, key: int, text: int, call: int, cells: int, known: int) -> int:
     """Look up a column, and note it in place of the older one of two."""
     column = _look_up(key, text, cells, known)
     if _LEFT_OUT <= column < 1 << 31:
         for word in range(bucket, bucket + 24, 8):
-            _set_word(word + _SLOT, _word_at(word))
-        _set_word(bucket, key)
-        _set_word(bucket + 8, text)
-        _set_word(bucket + 16, (call << 32) + column + 1)
+            set_word(word + _SLOT, word_at(word))
+        set_word(bucket, key)
+        set_word(bucket + 8, text)
+        set_word(bucket + 16, (call << 32) + column + 1)
     return column
 
 
-@_helper
+@helper
 def _is_text(item: int, known: int) -> bool:
-    kind = _type_of(item)
-    return bool(_is(kind, known, _STR) or _is(kind, known, _NUMPY_STR))
+    kind = type_of(item)
+    return bool(is_type(kind, known, STR) or is_type(kind, known, _NUMPY_STR))
 
 
-@_helper
+@helper
 def _slots(item: int, known: int) -> int:
     """Return the length of a list or tuple, the size of a set's table, -1 for anything else."""
-    kind = _type_of(item)
-    if _is(kind, known, _LIST):
-        return _list_size(item)
-    if _is(kind, known, _TUPLE):
-        return _tuple_size(item)
-    if _is(kind, known, _SET) or _is(kind, known, _FROZENSET):
-        return _word_at(item + _MASK_AT) + 1
+    kind = type_of(item)
+    if is_type(kind, known, LIST):
+        return list_size(item)
+    if is_type(kind, known, TUPLE):
+        return tuple_size(item)
+    if is_type(kind, known, _SET) or is_type(kind, known, _FROZENSET):
+        return word_at(item + _MASK_AT) + 1
     return -1
 
 
-@_helper
+@helper
 def _slot(item: int, kind: int, i: int, known: int) -> int:
     """Return the address of an item, 0 for a slot of a set without one."""
-    if _is(kind, known, _LIST):
-        return _list_item(item, i)
-    if _is(kind, known, _TUPLE):
-        return _tuple_item(item, i)
-    entry = _word_at(item + _TABLE_AT) + 16 * i
+    if is_type(kind, known, LIST):
+        return list_item(item, i)
+    if is_type(kind, known, TUPLE):
+        return tuple_item(item, i)
+    entry = word_at(item + _TABLE_AT) + 16 * i
     # A removed item has left a hash that no object has.
-    return _word_at(entry) if _word_at(entry + 8) != -1 else 0
+    return word_at(entry) if word_at(entry + 8) != -1 else 0
 
 
-@_helper
+@helper
 def _several(
     key: int, item: int, cells: int, known: int, call: int, memo: int, shift: np.uint64,
     columns: Array, values: Array, j: int,
@@ -401,7 +403,7 @@ def _several(
     slots = _slots(item, known)
     if slots < 0:
         return _STOPPED
-    kind = _type_of(item)
+    kind = type_of(item)
     for i in range(slots):
         text = _slot(item, kind, i, known)
         if text == 0:
@@ -431,11 +433,11 @@ def _walk_records(
     stop = _count(maps, known)
     if first < 0 or stop < 0:
         return 0, STOP
-    cells, notes = _cells(), _notes()
-    call = _word_at(known + 8 * _CALL)
-    memo, shift = _word_at(known + 8 * _MEMO), np.uint64(_word_at(known + 8 * _SHIFT))
-    _set_word(cells + _NEXT, first)
-    _set_word(cells + _GROWING, _word_at(known + 8 * _WORDS))
+    cells, notes = new_cells(), new_notes()
+    call = word_at(known + 8 * _CALL)
+    memo, shift = word_at(known + 8 * _MEMO), np.uint64(word_at(known + 8 * _SHIFT))
+    set_word(cells + NEXT_CELL, first)
+    set_word(cells + GROWING_CELL, word_at(known + 8 * _WORDS))
     ends = np.zeros(len(offsets), np.int64)  # of the maps' own entries, which may be left out
     entry, j, done, next_end, reason = 0, 0, 0, 0, _GO
     while reason == _GO:
@@ -443,8 +445,8 @@ def _walk_records(
         for note in range(
             notes, notes + 16 * n, 16
         ):  # 7 % less for new strings (asv: dicts.Records)
-            _prefetch(_word_at(note) + _TEXT_AT)
-            _prefetch(_word_at(note + 8) + _TEXT_AT)
+            prefetch(word_at(note) + _TEXT_AT)
+            prefetch(word_at(note + 8) + _TEXT_AT)
         for note in range(notes, notes + 16 * n, 16):
             if entry == next_end:
                 while ends[done + 1] <= entry:
@@ -453,12 +455,12 @@ def _walk_records(
                 next_end = ends[done + 1]
             if j >= len(columns):
                 return done, FULL
-            key, value = _word_at(note), _word_at(note + 8)
+            key, value = word_at(note), word_at(note + 8)
             text = 0
             if _is_text(value, known):
                 text = value
                 values[j] = 1
-            elif _store(value, cells, known, values, j) and _in_range(values, j, known):
+            elif store(value, cells, known, values, j) and _in_range(values, j, known):
                 pass  # in this order, which saves a call for every number
             elif not _rare_number(value, cells, known, values, j):
                 end = _several(key, value, cells, known, call, memo, shift, columns, values, j)
@@ -523,7 +525,7 @@ class Walk:
         objects = words, self._categories, self._spare, separator
         options = unknown, none_as, rounds, low, high
         self._context = np.array(
-            [*_ADDRESSES, *map(id, (*_TYPES, *objects)), *options, 0, 0, 0], np.int64
+            [*ADDRESSES, *map(id, (*_TYPES, *objects)), *options, 0, 0, 0], np.int64
         )
 
     def read(
@@ -574,7 +576,7 @@ _RANKED = 64
 _STABLE = 16
 
 
-@_helper
+@helper
 def _renumber(columns: Array, lo: int, hi: int, column_of: Array) -> bool:
     """Write the column of each code in its place; False where a code has no column."""
     for i in range(lo, hi):
@@ -585,7 +587,7 @@ def _renumber(columns: Array, lo: int, hi: int, column_of: Array) -> bool:
     return True
 
 
-@_helper
+@helper
 def _ascends(columns: Array, lo: int, hi: int) -> bool:
     descents = 0
     for i in range(lo + 1, hi):
@@ -593,7 +595,7 @@ def _ascends(columns: Array, lo: int, hi: int) -> bool:
     return descents == 0
 
 
-@_helper
+@helper
 def _repeats(columns: Array, lo: int, hi: int) -> bool:
     """Tell whether a column stands twice in a sorted row."""
     repeated = 0
@@ -602,7 +604,7 @@ def _repeats(columns: Array, lo: int, hi: int) -> bool:
     return repeated > 0
 
 
-@_helper
+@helper
 def _sort_row(columns: Array, values: Array, lo: int, n: int, local: Array, held: Array) -> None:
     """Sort a short row by rank: how many columns stand before, equal ones in their order."""
     at = np.uint64(lo)
@@ -694,7 +696,7 @@ def available() -> bool:
     Returns
     -------
     bool
-        False where `dictwalk.available` is, or after a surprise in the layout of objects.
+        False where `objects.available` is, or after a surprise in the layout of objects.
     """
     if not (_dicts_can_be_read() and undisturbed(_layout_holds)):
         return False
@@ -709,8 +711,8 @@ def _layout_holds() -> bool:
     numbers = (np.int8(-3), np.int16(-3), np.int32(-3), np.int64(-3), np.uint8(3), np.uint16(3))
     kinds = {"i": "c_int", "u": "c_uint", "b": "c_uint"}
     texts = {f"t{n}" for n in range(5)}
-    table = _peek(ctypes.c_ssize_t, texts, _TABLE_AT)
-    size = _peek(ctypes.c_ssize_t, texts, _MASK_AT) + 1
+    table = peek(ctypes.c_ssize_t, texts, _TABLE_AT)
+    size = peek(ctypes.c_ssize_t, texts, _MASK_AT) + 1
     if not (set.__basicsize__ == frozenset.__basicsize__ == 200 and size in (16, 32)):
         return False
     slots = [ctypes.c_ssize_t.from_address(table + 8 * n).value for n in range(2 * size)]
@@ -718,7 +720,7 @@ def _layout_holds() -> bool:
     return (
         found == set(map(id, texts))
         and all(
-            _peek(getattr(ctypes, f"{kinds[each.dtype.kind]}{8 * each.itemsize}"), each, _NUMBER_AT)
+            peek(getattr(ctypes, f"{kinds[each.dtype.kind]}{8 * each.itemsize}"), each, _NUMBER_AT)
             == each
             for each in (*numbers, np.uint32(3), np.uint64(3), np.True_)
         )

@@ -18,19 +18,19 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
 from nbmapops._jit import kernel
-from nbmapops._reading.dictwalk import (
-    _c_function,
-    _clear_error,
-    _digit_at,
-    _helper,
-    _prefetch,
-    _reader,
-    _set_word,
-    _stack,
-    _word_at,
-    available,
-)
 from nbmapops._reading.entries import readonly
+from nbmapops._reading.objects import (
+    available,
+    c_function,
+    clear_error,
+    digit_at,
+    helper,
+    prefetch,
+    reader_of,
+    set_word,
+    stack,
+    word_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,9 +44,9 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _TYPE_AT = 8
 _PLACE = (1 << 40) - 1  # the bits of a place: 8 TiB of words
 
-_notes = _stack(2 * _BLOCK, zeros=False)
-_utf8 = _c_function("PyUnicode_AsUTF8AndSize", types.intp, types.intp, types.intp)
-_byte_at = _reader(types.uint8, ir.IntType(8))
+_notes = stack(2 * _BLOCK, zeros=False)
+_utf8 = c_function("PyUnicode_AsUTF8AndSize", types.intp, types.intp, types.intp)
+_byte_at = reader_of(types.uint8, ir.IntType(8))
 
 
 class TextIndex(NamedTuple):
@@ -60,14 +60,14 @@ class TextIndex(NamedTuple):
     seed: int
 
 
-@_helper
+@helper
 def _rest(address: int, size: int) -> np.uint64:
     """Return the last bytes of a text, up to 8, as a number; no byte beside it is read."""
     if size >= 8:
-        return np.uint64(_word_at(address + size - 8))
+        return np.uint64(word_at(address + size - 8))
     if size >= 4:
-        last = np.uint64(_digit_at(address + size - 4))
-        return np.uint64(_digit_at(address)) | last << np.uint64(32)
+        last = np.uint64(digit_at(address + size - 4))
+        return np.uint64(digit_at(address)) | last << np.uint64(32)
     if size == 0:
         return np.uint64(0)
     middle = np.uint64(_byte_at(address + (size >> 1))) << np.uint64(8)
@@ -78,41 +78,41 @@ def _rest(address: int, size: int) -> np.uint64:
     )
 
 
-@_helper
+@helper
 def _mixed(mixed: np.uint64, part: np.uint64) -> np.uint64:
     mixed = (mixed ^ part) * _FACTOR
     return mixed ^ mixed >> np.uint64(32)
 
 
-@_helper
+@helper
 def _hash(address: int, size: int, seed: np.uint64) -> np.uint64:
     mixed = seed ^ np.uint64(size)
     end = address + size - 8
     place = address
     while place < end:
-        mixed = _mixed(mixed, np.uint64(_word_at(place)))
+        mixed = _mixed(mixed, np.uint64(word_at(place)))
         place += 8
     return _mixed(mixed, _rest(address, size)) * np.uint64(0xBF58476D1CE4E5B9)
 
 
-@_helper
+@helper
 def _equal(one: int, other: int, size: int) -> bool:
     end = one + size - 8
     shift = other - one
     while one < end:
-        if _word_at(one) != _word_at(one + shift):
+        if word_at(one) != word_at(one + shift):
             return False
         one += 8
     return bool(_rest(end + 8 - size, size) == _rest(end + 8 - size + shift, size))
 
 
-@_helper
+@helper
 def _hash_of(address: int, size: int, seed: int) -> np.int64:
     """Hash whose tag is never 0."""
     return np.int64(_hash(address, size, np.uint64(seed)) | np.uint64(_PLACE + 1))
 
 
-@_helper
+@helper
 def _slot_of(mixed: np.int64, slots: Array) -> np.int64:
     return np.int64(np.uint64(mixed) >> np.uint64(20) & np.uint64(slots.size - 1))
 
@@ -140,31 +140,31 @@ def _find(
     notes = _notes()  # address and size of the UTF-8 of a block's keys
     mixed = np.empty(_BLOCK, np.int64)
     for i in range(min(2 * _BLOCK, n)):
-        _prefetch(_word_at(items + i * stride))
+        prefetch(word_at(items + i * stride))
     done = 0
     while done < n:
         count = min(_BLOCK, n - done)
         for i in range(count):
             if done + i + 2 * _BLOCK < n:
-                ahead = _word_at(items + (done + i + 2 * _BLOCK) * stride)
-                _prefetch(ahead)
-                _prefetch(ahead + 48)
-            item = _word_at(items + (done + i) * stride)
-            if item == 0 or _word_at(item + _TYPE_AT) != known:
+                ahead = word_at(items + (done + i + 2 * _BLOCK) * stride)
+                prefetch(ahead)
+                prefetch(ahead + 48)
+            item = word_at(items + (done + i) * stride)
+            if item == 0 or word_at(item + _TYPE_AT) != known:
                 return done
             address = _utf8(item, notes + 16 * i + 8)
             if address == 0:
-                _clear_error()
+                clear_error()
                 return done
-            _set_word(notes + 16 * i, address)
-            mixed[i] = _hash_of(address, _word_at(notes + 16 * i + 8), seed)
-            _prefetch(slots_at + 8 * _slot_of(mixed[i], slots))
+            set_word(notes + 16 * i, address)
+            mixed[i] = _hash_of(address, word_at(notes + 16 * i + 8), seed)
+            prefetch(slots_at + 8 * _slot_of(mixed[i], slots))
         for i in range(count):
             held = slots[_slot_of(mixed[i], slots)]
             if (held ^ mixed[i]) & ~_PLACE == 0:
-                _prefetch(text_at + 8 * (held & _PLACE))
+                prefetch(text_at + 8 * (held & _PLACE))
         for i in range(count):
-            address, size = _word_at(notes + 16 * i), _word_at(notes + 16 * i + 8)
+            address, size = word_at(notes + 16 * i), word_at(notes + 16 * i + 8)
             slot = _slot_of(mixed[i], slots)
             column = -1
             while slots[slot] != 0:

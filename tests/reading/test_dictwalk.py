@@ -25,12 +25,12 @@ from ..outcomes import outcome
 from ..ways import way
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 from nbmapops import DictVectorizer, UnknownKeyError
 from nbmapops._limits import limits
-from nbmapops._reading import dictwalk
+from nbmapops._reading import dictwalk, objects
 from nbmapops._reading.dictwalk import DONE, FULL, STOP, available, walk
 
 pytestmark = pytest.mark.usefixtures("walking")
@@ -1018,57 +1018,6 @@ def test_the_operator_fills_rows_once_the_walk_is_loaded(monkeypatch: pytest.Mon
 # ---- the self-test ----
 
 
-@pytest.mark.parametrize(
-    ("name", "surprise"),
-    [
-        ("platform.python_implementation", lambda: "PyPy"),
-        ("sysconfig.get_config_var", lambda _: 1),
-        ("config.DISABLE_JIT", 1),
-        ("_TYPE_AT", 0),
-        ("_FLOAT_AT", 0),
-        ("_SIZE_AT", 0),
-        ("_TABLE_AT", dict.__basicsize__),
-        ("_KIND_AT", 11),
-        ("_INDEX_BYTES_AT", 8),
-        ("_USED_AT", 16),
-        ("_INDEX_AT", 40),
-        ("_C_NAMES", (*dictwalk._C_NAMES, "PyDict_NoSuchFunction")),
-        ("_peek", lambda *_: None),
-    ],
-)
-def test_a_surprise_means_not_available(
-    name: str, surprise: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    untested: Callable[[], bool] = available.__wrapped__
-    with caplog.at_level("INFO", "nbmapops"):
-        assert untested()
-        assert not caplog.records
-        monkeypatch.setattr(f"nbmapops._reading.dictwalk.{name}", surprise)
-        assert not untested()
-    assert "dicts are read by plain Python" in caplog.text
-
-
-def test_addresses_beyond_int64_mean_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
-    untested: Callable[[], bool] = available.__wrapped__
-    monkeypatch.setattr(dictwalk, "id", lambda item: id(item) + 2**63, raising=False)
-    assert not untested()
-
-
-def test_the_module_can_be_imported_where_addresses_are_beyond_int64() -> None:
-    code = """
-    import builtins
-    import nbmapops.kernels
-    plain = builtins.id
-    builtins.id = lambda item: plain(item) + 2**63
-    try:
-        from nbmapops._reading import dictwalk
-        assert not dictwalk.available()
-    finally:
-        builtins.id = plain
-    """
-    run(code)
-
-
 class Interrupt(Exception):
     """What a signal handler may raise."""
 
@@ -1118,7 +1067,7 @@ def test_an_exception_in_the_self_test_comes_out_and_decides_nothing(
         with pytest.raises(error):
             walk([{1: 1.5}], 0, "int64", None, False, *arrays[1:])
     with monkeypatch.context() as patch:
-        patch.setattr(dictwalk, "_peek", interrupted)
+        patch.setattr(objects, "peek", interrupted)
         with pytest.raises(error):
             available.__wrapped__()
     assert available()
