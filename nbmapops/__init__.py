@@ -52,6 +52,7 @@ The map of the package, in reading order; a module imports only modules above it
 ``_engine.expand``      keys with several columns, unknown keys with one
 ``_engine.plain``       the plain engine: one_map over the maps
 ``_engine.rows``        the compiled engine: dense, ordered and CSR rows
+``_engine.fewdicts``    small plain dicts
 ``_engine.shortcuts``   every fast way that repeats the meaning of the general one
 ``_engine.stream``      mappings to CSR, block by block
 ``_engine.run``         read, choose an engine, run, or tell the first error

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from nbmapops._engine import run
+from nbmapops._engine.fewdicts import FewDicts
 from nbmapops._engine.learn import learn, learn_pruned
-from nbmapops._engine.shortcuts import FewDicts, arrays_csr, arrays_dense, arrow_csr, is_small
+from nbmapops._engine.shortcuts import arrays_csr, arrays_dense, arrow_csr, is_small
 from nbmapops._operator import Operator
 from nbmapops._options import (
     Plan,

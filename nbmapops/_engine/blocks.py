@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from nbmapops._engine.dispatch import CARRIED_DTYPES
 from nbmapops._limits import limits
-from nbmapops._load import imported
+from nbmapops._load import imported, load_kernels
 from nbmapops._reading.columns import is_masked_array
 from nbmapops._reading.scalars import DTYPES
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from nbmapops._constants import Array
     from nbmapops._options import Plan
     from nbmapops._reading.entries import Entries
+    from nbmapops._vocabulary import Index
 
     # Does a block of rows; returns a status and where the block ends.
     Work = Callable[[int, int], tuple[int, int]]
@@ -137,6 +139,32 @@ def _template(shape: tuple[int, int]) -> csr_array:
     """Return an empty matrix of this shape."""
     matrix: csr_array = imported("scipy.sparse").csr_array(shape)
     return matrix
+
+
+def kernel_csr(
+    plan: Plan,
+    words: Index,
+    keys: Array,
+    values: Array,
+    offsets: Array,
+    index_dtype: type | None,
+) -> csr_array | None:
+    """Return the matrix of canonical, read-only arrays, or None where a kernel finds a bad map."""
+    kernels = load_kernels()
+    carried, entries, rows = CARRIED_DTYPES[values.dtype], len(keys), len(offsets) - 1
+    dtype = index_dtype_for(entries, plan.width, index_dtype, plan.operator)
+    data, indices = np.empty(entries, values.dtype), np.empty(entries, dtype)
+    indptr = np.zeros(rows + 1, dtype)
+    status, end = kernels.vectorize_csr(
+        *words, keys, values.view(carried), offsets,
+        0, rows, plan.policy.skip_unknown, False, 0, indptr, indices, data.view(carried),
+    )  # fmt: skip
+    if status != kernels.OK:
+        return None
+    if end < entries:
+        data.resize(end, refcheck=False)
+        indices.resize(end, refcheck=False)
+    return csr_array_of(Parts(data, indices, indptr), plan.width)
 
 
 # ------------------------------------------------------------------------------- rows in blocks

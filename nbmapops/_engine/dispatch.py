@@ -49,6 +49,7 @@ CARRIED: dict[str, type[np.signedinteger]] = {
     "int64": np.int64,
 }
 """As what a result of numbers travels through the kernels."""
+CARRIED_DTYPES = {np.dtype(kind): carried for kind, carried in CARRIED.items()}
 
 TABLE: dict[tuple[str, str, str, str], Cell] = {
     # operator, form, kind of key, kind of value: how keys reach the kernel
