@@ -393,7 +393,8 @@ def test_chunks_of_dicts_are_bounded(sparse: bool, monkeypatch: pytest.MonkeyPat
 
     def counted(*arguments: Any) -> Any:
         read, reason = real(*arguments)
-        seen.append((read, int(arguments[-1][read])))
+        offsets = arguments[7]
+        seen.append((read, int(offsets[read])))
         return read, reason
 
     monkeypatch.setattr(dictwalk, "walk", counted)

@@ -49,7 +49,7 @@ P37  test_frozen.py
          test_a_loader_without_source
      test_faults.py
          test_a_package_without_source_files
-     reading/test_dictwalk.py
+     reading/test_objects.py
          test_the_module_can_be_imported_where_addresses_are_beyond_int64
 P38  kernels/test_arguments.py
          test_other_dtypes_are_refused

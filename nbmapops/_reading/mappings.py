@@ -169,12 +169,6 @@ class MapReader:
         self.compiled = choose.compiled(sizes, len(self.maps), kind, *self._parts)
         return True
 
-    def advance(self, maps: int) -> None:
-        """Go behind maps at hand that were read in another way."""
-        self.done += maps
-        self.number += maps
-        self._run = 1
-
     def read(self) -> Block:
         """Read some of the maps at hand; raise `BadMap` where the next one cannot be read."""
         block, self._taken = self._taken, None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _map_array(
     offsets: list[int], keys: Any, values: Any, *, nulls: list[bool] | None = None
-) -> pa.MapArray:
+) -> Any:
     buffers = [None if nulls is None else pa.array(nulls, pa.bool_()).buffers()[1]]
     buffers.append(pa.array(offsets, pa.int32()).buffers()[1])
     kind = pa.map_(keys.type, values.type)
@@ -81,7 +81,7 @@ def test_csr_of_a_column_is_that_of_the_general_way(name: str, unknown: Any, wor
     pytest.importorskip("scipy")
     kind = "int64" if words[0] == 3 else "string"
     op = nbmapops.DictVectorizer(**{f"{kind}_vocabulary": words}, handle_unknown=unknown)
-    told = []
+    told: list[Any] = []
     for engine in ("compiled engine", "compiled engine, no shortcuts"):
         with way(engine):
             try:
