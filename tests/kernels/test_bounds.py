@@ -12,6 +12,7 @@ import pytest
 
 from nbmapops import CastMap, DictVectorizer, MapBatch, kernels
 from nbmapops._vocabulary import range_index
+from nbmapops.kernels.group import group
 
 from ..conftest import WITHOUT_JIT
 from ..fresh import run
@@ -199,3 +200,58 @@ def test_keys_at_the_ends_of_int64() -> None:
         "hash": [0.0, 3.0, 9.0],
     }.items():
         assert OPS[name](batch).tolist() == [row], name
+
+
+def test_maps_about_as_long_as_the_room_of_a_group_are_looked_up() -> None:
+    """As plain Python, where NumPy checks each index."""
+    code = """
+    import numpy as np
+    import nbmapops.kernels as kernels
+    from nbmapops._vocabulary import range_index
+
+    index = range_index(3000)
+    for lengths in ([1023, 1024, 1025, 1026, 2, 2051], [1025], [600, 425], [600, 424, 1]):
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        keys = np.concatenate([np.arange(n)[::-1] for n in lengths])
+        values = np.arange(float(len(keys)))
+        right = np.zeros((len(lengths), 3000))
+        maps = np.repeat(np.arange(len(lengths)), lengths)
+        right[maps, keys] = values
+        batch = (*index, keys, values, offsets, 0, len(lengths))
+        dense = np.zeros_like(right)
+        assert kernels.vectorize_dense(*batch, 0.0, False, False, False, dense) == -1
+        assert (dense == right).all()
+        ends, columns, data = np.zeros_like(offsets), np.zeros_like(keys), np.zeros_like(values)
+        out = ends, columns, data
+        assert kernels.vectorize_csr(*batch, False, False, 0, *out) == (-1, len(keys))
+        assert (ends == offsets).all()
+        found = np.zeros_like(right)
+        found[maps, columns] = data
+        assert (found == right).all()
+    print("right")
+    """
+    assert run(code, NUMBA_DISABLE_JIT="1") == "right\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "ends", "bad"),
+    [
+        ([1, 0, 1], [0, 1], -1),
+        ([1, 0, 2], [0, 1], 2),
+        ([1, -1, 0], [0, 1], 1),
+        ([INT64_MAX, 0, 1], [0, 1], 0),
+        ([1, 1, 1], [0, 1], 2),  # longer than was counted
+        ([0, 1, 0], [-1, 1], 0),
+        ([0, 1, 0], [0, 3], 1),
+    ],
+)
+def test_rows_of_a_table_that_are_none_are_refused(rows: Any, ends: Any, bad: int) -> None:
+    wholes = [np.full(20, 1), *np.full((2, 20), 77)]
+    own, keys, values = wholes[0][9 : 9 + len(ends)], wholes[1][9:12], wholes[2][9:12]
+    own[:] = ends
+    read = np.array(rows), np.arange(3), np.arange(3) + 5
+    assert group(*read, own, keys, values) == bad
+    for whole, part in zip(wholes, (own, keys, values), strict=True):
+        assert len(set(np.delete(whole, np.s_[9 : 9 + len(part)]).tolist())) == 1
+    if bad < 0:
+        assert (own.tolist(), keys.tolist(), values.tolist()) == ([1, 3], [1, 0, 2], [6, 5, 7])

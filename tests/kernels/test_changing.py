@@ -44,7 +44,7 @@ def around(size, dtype=np.int64):
 
 NARROW = np.random.default_rng(1).permutation(200)[:150]
 NARROW[-1] = 200  # the largest comes last
-FREE = min(set(range(200)) - set(NARROW.tolist()))
+FREE = max(set(range(200)) - set(NARROW.tolist()))  # between the least and the largest
 ROWS = {
     "short": np.array([7, 3, 5, 1, 2]),
     "bitmap": NARROW,
@@ -89,6 +89,9 @@ for name, row in ROWS.items():
             looks = Changing.looks
             step = 1 if looks <= STEPS else looks // STEPS
             moments_of = [(at, each) for at in range(0, looks + 1, step) for each in others]
+            # A rank is one too large at one moment: when the largest key of a bitmap has just gone.
+            if (name, which, kernel) == ("bitmap", "keys", "order_dense"):
+                moments_of += [(at, (FREE, MOST)) for at in range(looks + 1)]
             for change_at, (other, later) in moments_of:
                 Changing.looks, Changing.change_at = 0, change_at
                 Changing.other, Changing.later = other, later

@@ -399,7 +399,10 @@ def test_attributes_of_objects_are_read() -> None:
                 del self.x
                 self.z = x
 
-    assert read([vars(Point(x)) for x in (1.0, 2.0, 3.0)], {"y": 0, "x": 1}) == (3, DONE)
+    points: list[Any] = [vars(Point(x)) for x in (1.0, 2.0, 3.0)]
+    assert read(points, {"y": 0, "x": 1}) == (3, DONE)
+    among = [each for point in points for each in ({"y": 0.5, "z": 1.5}, point)]
+    assert read(among, {"y": 0, "x": 1}) == (6, DONE)
 
 
 def test_the_dict_of_words_is_not_read_while_it_grows() -> None:

@@ -269,9 +269,10 @@ def test_no_room_for_offsets() -> None:
     assert (found.read, found.reason) == (3, FULL)
 
 
-def test_many_keys_with_text() -> None:
+@pytest.mark.parametrize("text", ["x", ["x"], ("x",), {"x"}], ids=repr)
+def test_many_keys_with_text(text: Any) -> None:
     """New keys need dicts that are made outside of the walk, some at a time."""
-    maps = [{f"k{n}": "x" for n in range(1000)}]
+    maps = [{f"k{n}": text for n in range(1000)}]
     words: dict[Any, int] = {}
     walk = walk_of(words, LEARN)
     calls = 0
@@ -284,6 +285,16 @@ def test_many_keys_with_text() -> None:
     assert calls < 20
     assert found.columns == list(range(1000))
     assert list(words) == [f"k{n}=x" for n in range(1000)]
+
+
+def test_empty_maps_stand_in_their_places() -> None:
+    maps: list[Any] = [{}, {}, {"a": 1}, {}, {}, {}, {"a": 2, "b": 3}, {"b": 4}, {}, {"a": 5}, {}]
+    found = Walked(walk_of({"a": 0}), maps)
+    assert found.offsets == [0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 3]
+    assert found.values == [1, 2, 5]
+    # The last one that is complete stands before one that is not.
+    found = Walked(walk_of({"a": 0}), [*maps[:6], {"a": 1j}])
+    assert (found.read, found.reason, found.offsets) == (6, STOP, [0, 0, 0, 1, 1, 1, 1])
 
 
 def test_the_first_map_may_be_any() -> None:
@@ -316,6 +327,49 @@ def test_addresses_that_are_used_again_mean_what_is_there_now() -> None:
         found = Walked(walk, maps)
         assert found.columns == [words[n] for n in chosen] + [words[f"{n}={n}"] for n in chosen]
         del maps
+
+
+def test_a_number_and_a_text_under_one_key_are_told_apart_among_many() -> None:
+    """Far more texts than the memo holds, in which older ones move aside."""
+    words: dict[Any, int] = {f"n{n}": n for n in range(60)}
+    texts = [f"t{n}" for n in range(1000)]
+    maps: list[Any] = [{key: each} for key in words for each in (texts, 1.5, 2.5)]
+    walk = walk_of(words)
+    found = Walked(walk, maps)
+    while found.reason == FULL:  # dicts for the texts of more keys
+        found = Walked(walk, maps, room=120)
+    assert (found.read, found.reason) == (180, DONE)
+    assert found.columns == [column for column in range(60) for _ in range(2)]
+    assert found.values == [1.5, 2.5] * 60
+
+
+def test_what_is_made_within_is_given_back() -> None:
+    """Names, the digits of a key, texts of NumPy's as plain ones, and columns."""
+    maps: list[Any] = [
+        {f"key {n}": f"text {n}" for n in range(400)},
+        {1000 + n: np.str_(f"text {n}") for n in range(400)},
+    ]
+
+    def learn() -> None:
+        words: dict[Any, int] = {}
+        walk = walk_of(words, LEARN)
+        while Walked(walk, maps, room=800).reason == FULL:
+            pass
+        assert len(words) == 800
+
+    def refuse() -> None:
+        walk = walk_of({"a": 0}, REFUSE)
+        assert Walked(walk, [{"key": "text"}], room=9).reason == STOP
+        assert Walked(walk, [{1000: "text"}], room=9).reason == STOP
+
+    for call, times in ((learn, 8), (refuse, 400)):
+        blocks = list[int]()
+        for _ in range(2):
+            for _ in range(times):
+                call()
+            gc.collect()
+            blocks.append(sys.getallocatedblocks())
+        assert blocks[1] - blocks[0] < 300
 
 
 def test_nothing_leaks() -> None:

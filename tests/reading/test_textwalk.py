@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,8 @@ def test_words_of_equal_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
         ("abcd", "abce"),
         ("abcdefghi", "abcdefgh!"),
         ("x" * 20, "y" * 20),
+        ("x" * 20, "y" + "x" * 19),  # which differ in the first eight bytes alone,
+        ("x" * 20, "x" * 11 + "y" + "x" * 8),  # in the next
     ):
         hashed, written = textwalk.build([key]), textwalk.build([other])
         keys = np.array([key], object)
@@ -95,6 +98,16 @@ def test_what_is_not_exactly_a_str_ends_the_walk(odd: Any, place: int) -> None:
     read = textwalk.find(keys, textwalk.build(["b", "a"]), columns)
     assert read == place - place % 16
     assert columns[:read].tolist() == [1] * read
+
+
+def test_places_that_were_never_filled_end_the_walk() -> None:
+    keys = np.full(40, None)
+    keys[:16] = "a"
+    ctypes.memset(keys[16:].ctypes.data, 0, 24 * 8)  # as code in C leaves them; NumPy says None
+    assert keys[16] is None
+    columns = np.full(40, -7)
+    assert textwalk.find(keys, textwalk.build(["b", "a"]), columns) == 16
+    assert columns[:16].tolist() == [1] * 16
 
 
 def test_strided_arrays_are_looked_up() -> None:

@@ -45,3 +45,18 @@ def test_dicts_are_read_by_plain_python_which_is_said_once(surprise: str) -> Non
     environment: dict[str, Any] = {"NUMBA_DISABLE_JIT": "1"} if surprise == "no compiler" else {}
     printed = run(CODE, surprise, **environment)
     assert printed.count("nbmapops INFO dicts are read by plain Python") == 1
+
+
+@pytest.mark.skipif(
+    WITHOUT_JIT
+    or sys.implementation.name != "cpython"
+    or bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    reason="without Numba's compiler, or a GIL",
+)
+def test_compiled_code_reads_objects_of_this_python() -> None:
+    """Where it finds that it cannot, its tests are skipped or plain Python gives the answers."""
+    from nbmapops._reading import dictwalk, recordwalk
+
+    assert recordwalk.available()
+    assert dictwalk._holds("int64")
+    assert dictwalk._holds("string")

@@ -1,0 +1,73 @@
+"""Mappings that become CSR block by block: the room for them, and the type of their indices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from nbmapops import DictVectorizer
+from nbmapops._engine import blocks, stream
+
+from ..ways import way
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytest.importorskip("scipy")
+
+MAPS = [{row % 5: row / 3, 5: 0.5} for row in range(40)]
+WAYS = ["plain engine, no shortcuts", "compiled engine, no shortcuts"]
+
+
+@pytest.fixture(params=WAYS, autouse=True)
+def _one_way(request: pytest.FixtureRequest) -> Iterator[None]:
+    with way(request.param):
+        yield
+
+
+def check(given: Any) -> np.dtype[Any]:
+    """Compare the result with a plain one; the dtype of its indices."""
+    matrix = DictVectorizer(int64_vocabulary=range(6)).csr(given)
+    assert matrix.toarray().tolist() == [[each.get(key, 0) for key in range(6)] for each in MAPS]
+    assert matrix.indices.dtype == matrix.indptr.dtype
+    found: np.dtype[Any] = matrix.indices.dtype
+    return found
+
+
+@pytest.mark.parametrize("container", [list, iter])
+def test_indices_are_wide_where_there_are_many_entries(
+    container: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert check(container(MAPS)) == np.int32
+    many, dtype_for = 2**31, blocks.index_dtype_for
+
+    def as_if_many(entries: int, *others: Any) -> Any:
+        return dtype_for(many if entries == 80 else entries, *others)
+
+    monkeypatch.setattr(stream, "index_dtype_for", as_if_many)
+    assert check(container(MAPS)) == np.int64
+
+
+def test_an_expectation_that_memory_does_not_hold_is_not_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def expected(maps: Any) -> int:
+        asked.append(len(maps))
+        return 1 << 50
+
+    monkeypatch.setattr(stream, "expected_entries", expected)
+    check(MAPS)
+    assert asked == [40]
+
+
+@pytest.mark.parametrize("container", [list, iter])
+@pytest.mark.parametrize(
+    "maps", [[{1: "a"}], [{9: "a"}], [{1: "a"}, {9: "b"}], [{}, {1: "a"}, {1: 2}, None]], ids=repr
+)
+def test_text_is_refused_before_anything_behind_it(maps: Any, container: Any) -> None:
+    with pytest.raises(ValueError, match="csr takes numbers, and these results are text"):
+        DictVectorizer(int64_vocabulary=[1, 2]).csr(container(maps))
