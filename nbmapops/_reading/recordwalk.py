@@ -84,6 +84,7 @@ from nbmapops._reading.objects import (
     word_at,
 )
 from nbmapops._reading.objects import available as _dicts_can_be_read
+from nbmapops.kernels.order import RANKED, ascends, rank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -572,7 +573,6 @@ class Walk:
             self._context[_SHIFT] = 65 - bits
 
 
-_RANKED = 64
 _STABLE = 16
 
 
@@ -588,37 +588,14 @@ def _renumber(columns: Array, lo: int, hi: int, column_of: Array) -> bool:
 
 
 @helper
-def _ascends(columns: Array, lo: int, hi: int) -> bool:
-    descents = 0
+def _sort_stably(columns: Array, values: Array, lo: int, hi: int) -> None:
+    """Sort a few entries, equal columns in their order: an insertion sort."""
     for i in range(lo + 1, hi):
-        descents += int(columns[i] < columns[i - 1])
-    return descents == 0
-
-
-@helper
-def _repeats(columns: Array, lo: int, hi: int) -> bool:
-    """Tell whether a column stands twice in a sorted row."""
-    repeated = 0
-    for i in range(lo + 1, hi):
-        repeated += int(columns[i] == columns[i - 1])
-    return repeated > 0
-
-
-@helper
-def _sort_row(columns: Array, values: Array, lo: int, n: int, local: Array, held: Array) -> None:
-    """Sort a short row by rank: how many columns stand before, equal ones in their order."""
-    at = np.uint64(lo)
-    for i in range(np.uint64(n)):
-        local[i] = columns[at + i]
-        held[i] = values[at + i]
-    for i in range(np.uint64(n)):
-        column, place = local[i], np.int32(0)
-        for k in range(i):
-            place += local[k] <= column
-        for k in range(i + np.uint64(1), np.uint64(n)):
-            place += local[k] < column
-        columns[at + np.uint64(place)] = column
-        values[at + np.uint64(place)] = held[i]
+        column, value, j = columns[i], values[i], i
+        while j > lo and columns[j - 1] > column:
+            columns[j], values[j] = columns[j - 1], values[j - 1]
+            j -= 1
+        columns[j], values[j] = column, value
 
 
 @kernel
@@ -626,7 +603,8 @@ def _arrange(
     columns: Array, values: Array, offsets: Array, first: int, last: int, column_of: Array
 ) -> int:
     """Sort rows in place; how many are not sorted, or -1 for rows that are none. See `arrange`."""
-    local, held = np.empty(_RANKED, columns.dtype), np.empty(_RANKED, values.dtype)
+    local, ranks = np.empty(RANKED, columns.dtype), np.empty(RANKED, columns.dtype)
+    held = np.empty(RANKED, values.dtype)
     unsorted = 0
     for row in range(first, last):
         lo, hi = offsets[row], offsets[row + 1]
@@ -634,15 +612,20 @@ def _arrange(
             return -1
         if len(column_of) > 0 and not _renumber(columns, lo, hi, column_of):
             return -1
-        if _ascends(columns, lo, hi):
+        n = hi - lo
+        if ascends(columns, lo, n):
             continue
-        if hi - lo > _RANKED:
-            unsorted += 1
-            continue
-        _sort_row(columns, values, lo, hi - lo, local, held)
-        if hi - lo > _STABLE and _repeats(columns, lo, hi):
-            columns[lo:hi] = local[: hi - lo]
-            values[lo:hi] = held[: hi - lo]
+        if n <= RANKED and rank(columns, lo, n, local, ranks):
+            at = np.uint64(lo)
+            for i in range(np.uint64(n)):
+                held[i] = values[at + i]
+            for i in range(np.uint64(n)):
+                place = at + np.uint64(ranks[i])
+                columns[place] = local[i]
+                values[place] = held[i]
+        elif n <= _STABLE:
+            _sort_stably(columns, values, lo, hi)
+        else:
             unsorted += 1
     return unsorted
 
