@@ -32,7 +32,16 @@ NARROW = _U4
 
 @inlined
 def ascends(items: Array, lo: Integer, n: Integer) -> bool:
-    """Tell whether each of ``items[lo:lo + n]`` is larger than the one before."""
+    """Tell whether each of ``items[lo:lo + n]`` is larger than the one before.
+
+    Of a long row the first ones tell mostly; all are looked at once more for each kernel that
+    the row is handed to (compare.py: S10).
+    """
+    return (n <= RANKED or _all_ascend(items, lo, RANKED)) and _all_ascend(items, lo, n)
+
+
+@inlined
+def _all_ascend(items: Array, lo: Integer, n: Integer) -> bool:
     at, ascending = np.uint64(lo), True
     for i in range(np.uint64(max(n, 1) - 1)):
         ascending &= items[at + i] < items[at + i + _U1]
