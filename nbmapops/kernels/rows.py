@@ -8,7 +8,7 @@ import numpy as np
 
 from nbmapops._jit import called_compiled, inlined, kernel
 from nbmapops.kernels.arguments import dtype_check
-from nbmapops.kernels.index import MISMATCH, OK, find_columns, read_header, zeros64
+from nbmapops.kernels.index import MISMATCH, OK, find_columns, read_header
 from nbmapops.kernels.order import RANKED, ascends, rank, write_ordered
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["order_dense", "vectorize_csr", "vectorize_dense"]
 
-_U0, _U1, _U6, _U63 = (np.uint64(bits) for bits in (0, 1, 6, 63))
+_U0, _U1 = np.uint64(0), np.uint64(1)
 
 # Rows are looked up together up to this many entries: cache misses of a large index overlap,
 # and the scratch stays in the first-level cache.
@@ -62,7 +62,11 @@ def _write_rows(
     fill: float | np.generic, prefilled: bool, skip_unknown: bool, first_wins: bool,
     seen: Array, row: Integer, out: Array,
 ) -> Integer:  # fmt: skip
-    """Write a group of maps; `seen` has a bit for each column.
+    """Write a group of maps.
+
+    `seen` names for a column the last entry with it, if that entry has this column indeed: a sparse
+    set (Briggs and Torczon, 1993), which needs no clearing. Entries do not wait for each other, as
+    they do with bits, of which 64 share a word: 3.3 -> 2.4 ns an entry (compare.py: S14).
 
     Returns the number of maps written, up to a bad one.
     """
@@ -80,17 +84,14 @@ def _write_rows(
                 good &= skip_unknown
                 continue
             place = np.uint64(column)
-            bit = _U1 << (place & _U63)
-            before = seen[place >> _U6]
-            if before & bit != _U0:
+            last = seen[place]
+            if last - first < i - first and columns[last] == column:
                 good &= first_wins
                 continue
-            seen[place >> _U6] = before | bit
+            seen[place] = i
             out[r, place] = values[at + i]
         if not good:
             return m
-        for i in range(first, entry):
-            seen[np.uint64(max(columns[i], 0)) >> _U6] = _U0
     return maps
 
 
@@ -149,7 +150,7 @@ def vectorize_dense(
         return start
     ends = np.empty(_GROUP_ROWS, np.int64)
     columns = np.empty(_GROUP_ENTRIES, np.int64)
-    seen = zeros64((width >> 6) + 1)
+    seen = np.empty(width, np.uint64)
     row = start
     while row < stop:
         maps, broken = _next_group(offsets, row, stop, lo, limit, ends)
