@@ -55,7 +55,7 @@ class Operator:
 
     def _check_sparse(self, index_dtype: object, threads: int) -> type | None:
         check_threads(self._name, threads)
-        dtype: type | None = check_sparse(next(iter(self._plans.values())), index_dtype)
+        dtype: type | None = check_sparse(self._any_plan, index_dtype)
         return dtype
 
     # ------------------------------------------------------------------------- attributes
@@ -72,8 +72,13 @@ class Operator:
         return semantics
 
     @property
-    def _plan(self) -> Plan:
+    def _any_plan(self) -> Plan:
+        """One of the plans, for what they all share."""
         return next(iter(self._plans.values()))
+
+    @property
+    def _plan(self) -> Plan:
+        return self._any_plan
 
     def result_type(self, value_type: Dtype | None = None) -> np.dtype[np.generic]:
         """Return the dtype of the result for values of a type.
@@ -101,7 +106,7 @@ class Operator:
         >>> nbmapops.DictVectorizer(string_vocabulary=["a"]).result_type("float")
         dtype('float32')
         """
-        target = next(iter(self._plans.values())).target
+        target = self._any_plan.target
         if value_type is None and target is not None:
             return DTYPES[target]
         return DTYPES[target or type_name(value_type, f"{self._name}: value_type")]
