@@ -604,6 +604,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [target for target in options.targets if target not in TARGETS]
     if unknown:
         parser.error(f"no such target: {', '.join(unknown)}")
+    # Before minutes of measuring, so that nothing is lost.
+    if options.json:
+        Path(options.json).parent.mkdir(parents=True, exist_ok=True)
+    if options.plot:
+        Path(options.plot).mkdir(parents=True, exist_ok=True)
     about = machine()
     print(about["machine"])
     print(", ".join(f"{name} {number}" for name, number in about["versions"].items()))

@@ -171,8 +171,8 @@ def test_compare_prints_one_line_a_case(
         raise RuntimeError("no such part")
 
     monkeypatch.setitem(compare.TARGETS, "S9", broken)
-    figures, picture = tmp_path / "table.json", tmp_path / "targets.svg"
-    assert compare.main(["S14", "S9", "--json", str(figures), "--plot", str(tmp_path)]) == 0
+    figures, folder = tmp_path / "figures" / "table.json", tmp_path / "pictures"
+    assert compare.main(["S14", "S9", "--json", str(figures), "--plot", str(folder)]) == 0
     rows = json.loads(figures.read_text(encoding="utf-8"))["rows"]
     assert [(row["target"], row["peer"]) for row in rows] == [("S14", "numpy"), ("S9", "")]
     assert rows[0]["ratio"] == pytest.approx(rows[0]["theirs"] / rows[0]["ours"])
@@ -180,8 +180,8 @@ def test_compare_prints_one_line_a_case(
     printed = capsys.readouterr().out
     assert "S14  CastMap SPARSE" in printed
     assert "not measured: RuntimeError: no such part" in printed
-    assert "</svg>" in picture.read_text(encoding="utf-8")
-    assert not (tmp_path / "speed.svg").exists()  # none of its bars was measured
+    assert "</svg>" in (folder / "targets.svg").read_text(encoding="utf-8")
+    assert not (folder / "speed.svg").exists()  # none of its bars was measured
 
 
 def test_pictures_name_lines_that_the_table_has(tmp_path: Path) -> None:
