@@ -14,15 +14,12 @@ hold: ``Dispatcher._cache`` with its ``_cache_file._source_stamp`` and ``_load_o
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import logging
 import time
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from nbmapops._constants import STAMPED
-from nbmapops._load import forget_half_imported, is_foreign, undisturbed
+from nbmapops._load import forget_half_imported, is_foreign, source_stamp, undisturbed
 
 forget_half_imported()
 
@@ -97,26 +94,6 @@ def called_compiled(
 
 
 # The cache.
-
-
-@cache
-def source_stamp() -> bytes | None:
-    """Return a digest of all files with compiled code, None where there are none to read.
-
-    Numba compares the stamp of a cached kernel with the digest of the one file in which it stands,
-    so it would miss a change in a kernel of another file that is compiled into it.
-    """
-    digest, found = hashlib.blake2b(digest_size=16), False
-    try:
-        folder = Path(__file__).parent
-        for path in sorted(path for pattern in STAMPED for path in folder.glob(pattern)):
-            source = path.read_bytes()
-            digest.update(f"{path.relative_to(folder).as_posix()} {len(source)}\n".encode())
-            digest.update(source)
-            found = True
-    except (OSError, NameError):  # frozen
-        return None
-    return digest.digest() if found else None  # there are none in a zip archive
 
 
 def _mend(compiled: Untyped) -> None:

@@ -15,11 +15,20 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from nbmapops._constants import STAMPED
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-__all__ = ["forget_half_imported", "imported", "is_foreign", "load_kernels", "undisturbed"]
+__all__ = [
+    "forget_half_imported",
+    "imported",
+    "is_foreign",
+    "load_kernels",
+    "source_stamp",
+    "undisturbed",
+]
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -46,6 +55,32 @@ def load_kernels() -> ModuleType:
         In a subinterpreter, or when Numba cannot be imported; another call tries again.
     """
     return undisturbed(import_module, "nbmapops.kernels")
+
+
+@cache
+def source_stamp() -> bytes | None:
+    """Return a digest of all files with compiled code, None where there are none to read.
+
+    The disk cache keeps it beside each kernel. Numba by itself would compare the one file in which
+    a kernel stands, and miss a change in a kernel of another file that is compiled into it.
+
+    Returns
+    -------
+    bytes or None
+        16 bytes.
+    """
+    hashlib, pathlib = imported("hashlib"), imported("pathlib")  # which small work does not need
+    digest, found = hashlib.blake2b(digest_size=16), False
+    try:
+        folder = pathlib.Path(__file__).parent
+        for path in sorted(path for pattern in STAMPED for path in folder.glob(pattern)):
+            source = path.read_bytes()
+            digest.update(f"{path.relative_to(folder).as_posix()} {len(source)}\n".encode())
+            digest.update(source)
+            found = True
+    except (OSError, NameError):  # frozen
+        return None
+    return digest.digest() if found else None  # there are none in a zip archive
 
 
 def imported(name: str) -> ModuleType:

@@ -18,9 +18,8 @@ from collections import defaultdict
 from functools import cache
 from typing import Literal
 
-from nbmapops._constants import STAMPED
 from nbmapops._limits import limits
-from nbmapops._load import imported, load_kernels
+from nbmapops._load import imported, load_kernels, source_stamp
 
 __all__ = ["Part", "compiled", "is_loaded", "plain_cost"]
 
@@ -140,18 +139,20 @@ def _loading(parts: list[Part], *, cached: bool = False) -> float:
 
 @cache
 def _is_cached(name: str) -> bool:
-    """Tell whether a disk cache seems to hold a kernel: an index file newer than the package."""
-    Path = imported("pathlib").Path  # 2 ms, which small work does not need
-    try:
-        package = Path(__file__).parents[1]
-    except NameError:  # frozen
+    """Tell whether a disk cache holds a kernel that was compiled from these files."""
+    stamp = source_stamp()
+    if stamp is None:
         return False
-    sources = [path for pattern in STAMPED for path in package.glob(pattern)]
-    newest = max((path.stat().st_mtime for path in sources), default=0.0)
+    Path = imported("pathlib").Path  # 2 ms, which small work does not need
     folder = os.environ.get("NUMBA_CACHE_DIR")
-    places = [Path(folder)] if folder else [package, Path.home() / ".cache" / "numba"]
-    files = [path for place in places for path in place.rglob(f"*.{name}-*.nbi")]
-    return any(path.stat().st_mtime >= newest for path in files)
+    # Path.home and Path.expanduser fail for a user without a home, as some containers have one.
+    own = Path(__file__).parents[1], Path(os.path.expanduser("~/.cache/numba"))  # noqa: PTH111
+    places = [Path(folder)] if folder else own
+    files = (path for place in places for path in place.rglob(f"*.{name}-*.nbi"))
+    try:
+        return any(stamp in path.read_bytes() for path in files)
+    except OSError:  # another process has just removed one
+        return False
 
 
 def _importable() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from collections import defaultdict
@@ -13,6 +14,7 @@ import pytest
 from nbmapops import CastMap
 from nbmapops._engine import choose
 from nbmapops._limits import limits
+from nbmapops._load import source_stamp
 
 from ..conftest import WITHOUT_JIT
 from ..fresh import run
@@ -173,23 +175,24 @@ def test_an_engine_is_chosen_once_for_reading_and_converting(
     assert len(chosen) == 1
 
 
-def test_every_file_that_compiled_code_reads_makes_a_cache_old(tmp_path: Path) -> None:
-    """As `_jit.source_stamp` does, for which such a cache holds nothing."""
-    kept = tmp_path / "rows.vectorize_dense-1.py311.nbi"
-    kept.touch()
-    code = f"""
-        import os, pathlib, nbmapops._constants
+def test_a_cache_holds_what_was_compiled_from_these_files(tmp_path: Path) -> None:
+    """However old its files are: an image is copied, a folder shared, a package installed again."""
+    stamp = source_stamp()
+    assert stamp is not None
+    kept = tmp_path / "folder" / "rows.vectorize_dense-1.py311.nbi"
+    kept.parent.mkdir()
+    code = """
         from nbmapops._engine import choose
-
-        stat = pathlib.Path.stat
-        future = os.stat({str(kept)!r}).st_mtime + 60
-        class Later:
-            st_mtime = future
-        for name in ("", "_constants.py", "_jit.py"):
-            def told(path, **options):
-                return Later if name and path.name == name else stat(path, **options)
-            pathlib.Path.stat = told
-            choose._is_cached.cache_clear()
-            print(choose._is_cached("vectorize_dense"))
+        print(choose._is_cached("vectorize_dense"), choose._is_cached("lookup"))
     """
-    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["True", "False", "False"]
+    for content, held in ((stamp[:-1] + b"?", "False"), (b"before" + stamp + b"behind", "True")):
+        kept.write_bytes(content)
+        os.utime(kept, (0, 0))
+        assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split() == [held, "False"]
+
+
+def test_a_user_without_a_home_may_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    choose._is_cached.cache_clear()
+    assert choose._is_cached("no such kernel") is False
