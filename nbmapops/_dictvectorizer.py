@@ -531,7 +531,7 @@ class DictVectorizer(Operator):
             raise ValueError(
                 "DictVectorizer: with both vocabularies there is no single order of columns"
             )
-        return self._any_plan
+        return next(iter(self._plans.values()))
 
     @property
     def vocabulary(self) -> Any:
@@ -549,7 +549,7 @@ class DictVectorizer(Operator):
     @property
     def handle_unknown(self) -> HandleUnknown:
         """What a key outside the vocabulary is: "error" or "ignore"; without `unknown_columns`."""
-        return "ignore" if self._any_plan.policy.skip_unknown else "error"
+        return "ignore" if next(iter(self._plans.values())).policy.skip_unknown else "error"
 
     @property
     def unknown_columns(self) -> int:

@@ -55,7 +55,7 @@ class Operator:
 
     def _check_sparse(self, index_dtype: object, threads: int) -> type | None:
         check_threads(self._name, threads)
-        dtype: type | None = check_sparse(self._any_plan, index_dtype)
+        dtype: type | None = check_sparse(next(iter(self._plans.values())), index_dtype)
         return dtype
 
     # ------------------------------------------------------------------------- attributes
@@ -72,13 +72,8 @@ class Operator:
         return semantics
 
     @property
-    def _any_plan(self) -> Plan:
-        """One of the plans, for what they all share."""
-        return next(iter(self._plans.values()))
-
-    @property
     def _plan(self) -> Plan:
-        return self._any_plan
+        return next(iter(self._plans.values()))
 
     def result_type(self, value_type: Dtype | None = None) -> np.dtype[np.generic]:
         """Return the dtype of the result for values of a type.
@@ -106,7 +101,7 @@ class Operator:
         >>> nbmapops.DictVectorizer(string_vocabulary=["a"]).result_type("float")
         dtype('float32')
         """
-        target = self._any_plan.target
+        target = next(iter(self._plans.values())).target
         if value_type is None and target is not None:
             return DTYPES[target]
         return DTYPES[target or type_name(value_type, f"{self._name}: value_type")]
