@@ -8,7 +8,7 @@ and tests compare both.
 from __future__ import annotations
 
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +144,12 @@ def _is_canonical(plan: Plan, keys: object, values: object) -> bool:
     )
 
 
+@lru_cache(16)
+def _ends_of_one(entries: int) -> Array:
+    """Return the offsets of one map; making them anew takes 0.7 us (compare.py: S12)."""
+    return readonly(int_array([0, entries]))
+
+
 def arrays_ordered(plan: Plan, keys: object, values: object) -> Array | None:
     """Return the values of one map, given as two arrays, by ascending key (CastMap, DENSE)."""
     if not (choose.is_loaded("order") and _is_canonical(plan, keys, values)):
@@ -155,7 +161,7 @@ def arrays_ordered(plan: Plan, keys: object, values: object) -> Array | None:
     kernels, carried = load_kernels(), CARRIED_DTYPES[values.dtype]
     result = np.empty(len(values), values.dtype)
     status, _ = kernels.order_dense(
-        readonly(keys), readonly(values).view(carried), readonly(int_array([0, len(keys)])),
+        readonly(keys), readonly(values).view(carried), _ends_of_one(len(keys)),
         0, 1, False, 0, np.empty(2, np.int64), result.view(carried),
     )  # fmt: skip
     return result if status == kernels.OK else None
