@@ -1,4 +1,4 @@
-"""Python objects as compiled code sees them: CPython's C API, and where objects keep what.
+"""Reading, compiled: Python objects, by CPython's C API and by where objects keep what.
 
 Numbers, text, and the tables of dicts are read where they stand, by the layout of CPython 3.11 and
 newer; `available` tests that layout once. The rules that keep this safe are told in `dictwalk`.

@@ -1,4 +1,4 @@
-"""Read records (maps of numbers, text, lists of text and None) from compiled code.
+"""Reading, compiled: records, which are maps of numbers, text, lists of text and None.
 
 A record becomes the columns and values of its row, by scikit-learn's rule: a number stands in the
 column of its key, a text in the column of the name ``key=text``. The walk of `dictwalk` and what

@@ -1,4 +1,4 @@
-"""Compiled: the words among an array of str objects, read where they lie.
+"""Reading, compiled: the words among an array of str objects, read where they lie.
 
 As for dicts (see `dictwalk`) the GIL is held, nothing that is called can run user code, and an
 object that is not exactly a str ends the walk: plain Python takes over there. A key's UTF-8 is
