@@ -139,6 +139,7 @@ def _hashed(
                     f"{where}: key {show(key)}: the sum of the values in the column {place} of "
                     "unknown keys does not fit in int64"
                 )
+            both = exact(np.nan) if both != both else both  # noqa: PLR0124 (see `add_at`)
             sums[place] = both.item() if kind == "int64" else both
         else:
             sums[place] = value

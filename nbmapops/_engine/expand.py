@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nbmapops._constants import INT64_MAX, INT64_MIN
-from nbmapops._reading.duplicates import same_keys
+from nbmapops._reading.duplicates import add_at, same_keys
 from nbmapops._reading.entries import readonly
 from nbmapops._vocabulary import range_index, unknown_columns
 
@@ -92,8 +92,7 @@ def _summed(
     later = ~first
     sums, addends = values.copy(), values[unknown[order][later]]
     # In the order of entries: the sort is stable, so those of one sum are in order.
-    with np.errstate(all="ignore"):
-        np.add.at(sums, target[later], addends)
+    add_at(sums, target[later], addends)
     wrapped = (
         _first_wrapped(values[unknown[order]], np.flatnonzero(first), rows)
         if sums.dtype == np.int64

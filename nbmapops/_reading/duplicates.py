@@ -42,13 +42,24 @@ def sum_duplicates(entries: Entries) -> Entries | None:
     sums = values[first]  # not added to 0.0, which would lose the sign of -0.0
     later = np.ones(len(group), bool)
     later[first] = False
-    with np.errstate(all="ignore"):  # sums of floats are infinite or NaN without a word
-        np.add.at(sums, group[later], values[later])
+    add_at(sums, group[later], values[later])
     _refuse_wrapped(entries, sums, order, np.flatnonzero(starts))
     place = np.argsort(first)
     kept = first[place]
     ends = np.searchsorted(kept, offsets).astype(np.int64)
     return Entries(keys.take(kept), readonly(sums[place]), readonly(ends))
+
+
+def add_at(sums: Array, places: Array, values: Array) -> None:
+    """Add values to the sums at their places, one after the other, in place.
+
+    Sums of floats are infinite or NaN without a word. The sign of a NaN that comes of two depends
+    on the machine's code, so a sum that is NaN is always the same one.
+    """
+    with np.errstate(all="ignore"):
+        np.add.at(sums, places, values)
+    if sums.dtype != np.int64:
+        sums[places[np.isnan(sums[places])]] = np.nan
 
 
 def _compiled_sums(entries: Entries, same: Array) -> Entries | None:

@@ -80,9 +80,11 @@ def distinct(keys: Array, multiplier: Integer) -> Array:
 
 
 def _add(number: Untyped, other: Untyped) -> tuple[Untyped, int]:
-    """Return the sum modulo 2**64, and by how many 2**64 the exact one is more."""
+    """Return the sum modulo 2**64, and by how many 2**64 the exact one is more; one NaN of all."""
     if isinstance(number, np.floating):
-        return number + other, 0
+        with np.errstate(all="ignore"):
+            both = number + other
+        return (type(number)(np.nan) if np.isnan(both) else both), 0
     total = int(number) + int(other)
     carry = (total + 2**63) >> 64
     return np.int64(total - (carry << 64)), carry
@@ -90,7 +92,13 @@ def _add(number: Untyped, other: Untyped) -> tuple[Untyped, int]:
 
 def _add_compiled(number: Untyped, _: Untyped) -> Callable[..., Untyped]:
     if isinstance(number, types.Float):
-        return lambda number, other: (number + other, np.int64(0))
+        nan = (np.float32 if number == types.float32 else np.float64)(np.nan)
+
+        def add_floats(number: Untyped, other: Untyped) -> Untyped:
+            both = number + other
+            return nan if np.isnan(both) else both, np.int64(0)
+
+        return add_floats
 
     def add(number: Untyped, other: Untyped) -> Untyped:
         # Unsigned, because a sum of int64 that wraps is undefined in compiled code.

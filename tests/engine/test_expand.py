@@ -25,6 +25,32 @@ def test_unknown_keys_meet_in_their_columns_and_are_added_up(name: str) -> None:
         assert op.csr(iter(maps)).toarray().tolist() == op(maps).tolist()
 
 
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("numbers", [(INF, -INF, NAN), (NAN, INF, -INF), (-NAN, NAN), (NAN, -NAN)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sum_that_is_nan_has_the_same_bits_everywhere(
+    name: str, numbers: tuple[float, ...], dtype: Any
+) -> None:
+    op = DictVectorizer(int64_vocabulary=[99], unknown_columns=1)
+    mapping = {key: dtype(number) for key, number in enumerate(numbers)}
+    alone = {1: dtype(-NAN)}
+    values = np.array(list(mapping.values()))
+    offsets = [0, len(values)]
+    batch = MapBatch.from_arrays(np.full(len(values), 7), values, offsets)
+    with way(name):
+        found = [
+            op(mapping)[1], op([mapping])[0, 1], op.csr(iter([mapping])).data[0],
+            op(np.arange(len(values)), values, offsets)[0, 1],
+            batch.sum_duplicates().values[0],
+        ]  # fmt: skip
+        untouched = op([alone])[0, 1]
+    assert {each.tobytes() for each in found} == {dtype(NAN).tobytes()}
+    assert untouched.tobytes() == dtype(-NAN).tobytes()
+
+
 @pytest.mark.parametrize("name", WAYS)
 def test_an_unknown_key_has_the_same_column_in_every_process(name: str) -> None:
     for vocabulary, keys in (
