@@ -298,6 +298,16 @@ def check_texts(numbers: NDArray[Any], kind: str) -> None:
     ]
 
 
+@pytest.fixture(params=["repr", "pyarrow"])
+def _shortest_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave to pyarrow, or to Python although pyarrow is loaded, what shortest digits are."""
+    if request.param == "pyarrow":
+        pytest.importorskip("pyarrow")
+    else:
+        monkeypatch.delitem(sys.modules, "pyarrow", raising=False)
+
+
+@pytest.mark.usefixtures("_shortest_by")
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 def test_texts_of_an_array_of_floats(kind: str) -> None:
     numbers = random_floats(np.random.default_rng(1), kind, 1000)
@@ -307,6 +317,7 @@ def test_texts_of_an_array_of_floats(kind: str) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("_shortest_by")
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 def test_texts_of_many_floats(kind: str) -> None:
     for seed in range(10):
