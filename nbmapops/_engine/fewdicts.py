@@ -53,12 +53,12 @@ class FewDicts:
     as long and 2 us (asv: dictvectorizer.FewDicts).
     """
 
-    __slots__ = ("_columns", "_fill", "_key_types", "_plan", "_walk", "_width")
+    __slots__ = ("_columns", "_fill", "_key_type", "_plan", "_walk", "_width")
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._width = plan.width
-        self._key_types = {_KEY_TYPES[plan.key_kind]}
+        self._key_type = _KEY_TYPES[plan.key_kind]
         self._columns: Mapping[Key, int] | None = (
             None  # of the words, made when they are first needed
         )
@@ -79,14 +79,16 @@ class FewDicts:
         if fill is None and "numba" in sys.modules:
             fill = self._filler(len(mapping))
         try:
-            dtype = _DTYPES.get(type(next(iter(mapping.values()), None)))
-            if dtype is None:
-                return None
-            row = np.zeros(self._width, dtype) if out is None else self._cleared(out, dtype)
-            if row is not None:
-                if fill is not None and fill(mapping, row):
+            if fill is None:
+                row = self._written(mapping, out)
+                if row is not None:
                     return row
-                if fill is None and self._write(mapping, row):
+            else:
+                dtype = _DTYPES.get(type(next(iter(mapping.values()), None)))
+                if dtype is None:
+                    return None
+                row = np.zeros(self._width, dtype) if out is None else self._cleared(out, dtype)
+                if row is not None and fill(mapping, row):
                     return row
         except MemoryError:  # a bad map is told first
             return None
@@ -298,7 +300,7 @@ class FewDicts:
             return True
         if len(types) > 1 or _DTYPES.get(types.pop()) is not dtype:
             return False
-        return set(map(type, mapping)) == self._key_types
+        return set(map(type, mapping)) == {self._key_type}
 
     def _filler(self, entries: int) -> Filler | None:
         """Return the compiled writer, once it pays; its plain rival takes a third of an engine."""
@@ -337,7 +339,7 @@ class FewDicts:
             for mapping in maps:
                 values.update(map(type, mapping.values()))
                 keys.update(map(type, mapping))
-            if keys != self._key_types:
+            if keys != {self._key_type}:
                 return None
             if len(values) == 1:
                 return _DTYPES.get(values.pop())
@@ -379,24 +381,31 @@ class FewDicts:
             return False
         return True
 
-    def _write(self, mapping: Map, row: Array) -> bool:
-        """Write a dict into a row of zeros; whether all of it was plain."""
-        if len(set(map(type, mapping.values()))) > 1 or set(map(type, mapping)) != self._key_types:
-            return False
+    def _written(self, mapping: Map, out: object) -> Array | None:
+        """Return the row of a dict; None where not all of it is plain."""
+        types = [*map(type, mapping.values())]
+        dtype = _DTYPES.get(types[0]) if types else None
+        if dtype is None or types.count(types[0]) < len(types):
+            return None
+        if [*map(type, mapping)].count(self._key_type) < len(mapping):
+            return None
+        row = np.zeros(self._width, dtype) if out is None else self._cleared(out, dtype)
+        if row is None:
+            return None
         columns = self._columns
         if columns is None:
             assert self._plan.vocabulary is not None
             columns = self._columns = self._plan.vocabulary.columns
-        cells: Any = memoryview(row)  # type: ignore[arg-type]  # faster than an array
+        cells: Any = row.data  # a memoryview, which is faster than an array
         try:
             for key, value in mapping.items():
                 cells[columns[key]] = value
         except KeyError:
-            if not self._skips(row.dtype.type):
-                return False
+            if not self._skips(dtype):
+                return None
             for key in mapping.keys() & columns.keys():
                 cells[columns[key]] = mapping[key]
-        return True
+        return row
 
 
 def told_elsewhere(error: Exception) -> None:
