@@ -37,6 +37,7 @@ from nbmapops._reading.scalars import (
     changed_error,
     exact_map,
     inexact_error,
+    is_arrow_map,
     is_change,
     items_of,
     kind_of,
@@ -464,7 +465,7 @@ def _snapshot(mapping: object) -> object:
 
     That is a dict where plain keys stand once, which the walk reads, and otherwise the pairs.
     """
-    if type(mapping).__name__ == "MapScalar":  # of pyarrow, which never changes
+    if is_arrow_map(mapping):  # which never changes
         return mapping
     if type(mapping) is list:
         return list(mapping)

@@ -20,7 +20,7 @@ from nbmapops._load import imported
 from nbmapops._reading import mappings
 from nbmapops._reading.batch import MapBatch
 from nbmapops._reading.mappings import DICTS, expected_entries
-from nbmapops._reading.scalars import changed_error, is_change, items_of
+from nbmapops._reading.scalars import changed_error, is_arrow_map, is_change, items_of
 from nbmapops.errors import DuplicateKeyError, UnknownKeyError, show
 
 if TYPE_CHECKING:
@@ -347,8 +347,8 @@ def _length(mapping: Any) -> int:
 
 
 def _has_items(mapping: object) -> bool:
-    """Tell whether this gives its pairs; those of a map of Arrow fail, or are not pairs."""
-    return hasattr(mapping, "items") and type(mapping).__name__ != "MapScalar"
+    """Tell whether this gives its pairs; those of a map of Arrow fail, or hold its own scalars."""
+    return hasattr(mapping, "items") and not is_arrow_map(mapping)
 
 
 def _items(row: int, mapping: Any) -> Iterable[tuple[object, object]]:

@@ -34,6 +34,7 @@ from nbmapops._reading.mappings import MapReader  # noqa: E402
 from nbmapops._vocabulary import Vocabulary  # noqa: E402
 
 from ..fresh import run  # noqa: E402
+from ..ways import WAYS, way  # noqa: E402
 
 INT64_MAX = 2**63 - 1
 KEY, VALUE = pa.int64(), pa.float64()
@@ -1171,6 +1172,33 @@ def test_a_field_shorter_than_its_struct_is_a_value_error() -> None:
     given = SimpleNamespace(__arrow_c_array__=lambda requested_schema=None: (schema, array))
     with pytest.raises(ValueError, match=r"^MapBatch: the Arrow column is corrupt: "):
         read_column(given)
+
+
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("form", [list, tuple, iter])
+def test_scalars_of_arrow_are_maps_in_every_form(name: str, form: Any) -> None:
+    pytest.importorskip("scipy")
+    operator = DictVectorizer(string_vocabulary=["a", "b"])
+    structs = pa.array([{"a": 1, "b": None}, {"a": None, "b": 3}])
+    pairs = pa.array([[("a", 1)], [("b", 3)]], pa.map_(pa.string(), pa.int64()))
+    with way(name):
+        for column in (structs, pairs):
+            scalars = list(column)
+            assert operator(form(scalars)).tolist() == [[1, 0], [0, 3]]
+            assert operator.csr(form(scalars)).toarray().tolist() == [[1, 0], [0, 3]]
+            assert MapBatch.from_dicts(form(scalars)).to_dicts() == [{"a": 1}, {"b": 3}]
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_scalars_of_arrow_are_records(name: str) -> None:
+    pytest.importorskip("sklearn")
+    from nbmapops.sklearn import DictVectorizer as Estimator
+
+    column = pa.array([{"a": 1, "b": "x"}, {"a": None, "b": "y"}])
+    with way(name):
+        for form in (list, iter):
+            found = Estimator().fit_transform(form(list(column))).toarray()
+            assert found.tolist() == [[1, 1, 0], [0, 0, 1]]
 
 
 def test_one_struct_is_one_map() -> None:
