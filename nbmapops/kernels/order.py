@@ -34,8 +34,8 @@ NARROW = _U4
 def ascends(items: Array, lo: Integer, n: Integer) -> bool:
     """Tell whether each of ``items[lo:lo + n]`` is larger than the one before.
 
-    Of a long row the first ones tell mostly; all are looked at once more for each kernel that
-    the row is handed to (compare.py: S10).
+    The first 64 entries mostly decide for a long row, so that one in no order is not read to its
+    end by each kernel that it passes (compare.py: S10).
     """
     return (n <= RANKED or _all_ascend(items, lo, RANKED)) and _all_ascend(items, lo, n)
 
@@ -61,7 +61,7 @@ def rank(items: Array, lo: Integer, n: Integer, local: Array, ranks: Array) -> b
         local[i] = items[at + i]
     for i in range(np.uint64(n), padded):
         local[i] = 2**31 - 1 if local.itemsize == 4 else 2**63 - 1
-    for i in range(_U0, padded, _U4):
+    for i in range(_U0, np.uint64(n), _U4):
         a, b, c, d = local[i], local[i + _U1], local[i + _U2], local[i + _U3]
         below_a = below_b = below_c = below_d = np.int32(0)
         for j in range(padded):

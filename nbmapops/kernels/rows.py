@@ -8,7 +8,7 @@ import numpy as np
 
 from nbmapops._jit import called_compiled, inlined, kernel
 from nbmapops.kernels.arguments import dtype_check
-from nbmapops.kernels.index import MISMATCH, OK, find_columns, read_header
+from nbmapops.kernels.index import MISMATCH, OK, find_columns, read_header, zeros64
 from nbmapops.kernels.order import RANKED, ascends, rank, write_ordered
 
 if TYPE_CHECKING:
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["order_dense", "vectorize_csr", "vectorize_dense"]
 
-_U0, _U1 = np.uint64(0), np.uint64(1)
+_U0, _U1, _U6, _U63 = (np.uint64(bits) for bits in (0, 1, 6, 63))
 
 # Rows are looked up together up to this many entries: cache misses of a large index overlap,
 # and the scratch stays in the first-level cache.
 _GROUP_ENTRIES = 1024
 _GROUP_ROWS = 256
+
+# Rows of so many columns at most see repeated ones by a sparse set: 512 KiB.
+_NARROW = 1 << 16
 
 # The status of a kernel that leaves the rest to one that can order rows.
 UNORDERED = -5
@@ -62,15 +65,18 @@ def _write_rows(
     fill: float | np.generic, prefilled: bool, skip_unknown: bool, first_wins: bool,
     seen: Array, row: Integer, out: Array,
 ) -> Integer:  # fmt: skip
-    """Write a group of maps.
+    """Write a group of maps; `seen` tells the columns that stand in the row already.
 
-    `seen` names for a column the last entry with it, if that entry has this column indeed: a sparse
-    set (Briggs and Torczon, 1993), which needs no clearing. Entries do not wait for each other, as
-    they do with bits, of which 64 share a word: 3.3 -> 2.4 ns an entry (compare.py: S14).
+    Of narrow rows it is a sparse set (Briggs and Torczon, 1993): it holds for a column the number
+    of an entry with it. It is never cleared and not even set at first: a number counts if it is
+    that of an entry of this row before, and that entry has this column indeed. Entries do not wait
+    for each other, as they do with bits, of which 64 share a word: 3.3 -> 2.4 ns an entry
+    (compare.py: S14). Wide rows have bits, which need a 64th of the memory.
 
     Returns the number of maps written, up to a bad one.
     """
     at, entry = np.uint64(lo), _U0
+    wide = out.shape[1] > _NARROW
     for m in range(maps):
         r = row + m
         if not prefilled:
@@ -84,14 +90,24 @@ def _write_rows(
                 good &= skip_unknown
                 continue
             place = np.uint64(column)
-            last = seen[place]
-            if last - first < i - first and columns[last] == column:
+            if wide:
+                bit, word = _U1 << (place & _U63), seen[place >> _U6]
+                again = word & bit != _U0
+                seen[place >> _U6] = word | bit
+            else:
+                other = seen[place]
+                # Below `first` the difference wraps round: the number is not one of this row.
+                again = other - first < i - first and columns[other] == column
+                seen[place] = i
+            if again:
                 good &= first_wins
                 continue
-            seen[place] = i
             out[r, place] = values[at + i]
         if not good:
             return m
+        if wide:
+            for i in range(first, entry):
+                seen[np.uint64(max(columns[i], 0)) >> _U6] = _U0
     return maps
 
 
@@ -150,7 +166,7 @@ def vectorize_dense(
         return start
     ends = np.empty(_GROUP_ROWS, np.int64)
     columns = np.empty(_GROUP_ENTRIES, np.int64)
-    seen = np.empty(width, np.uint64)
+    seen = np.empty(width, np.uint64) if out.shape[1] <= _NARROW else zeros64((width >> 6) + 1)
     row = start
     while row < stop:
         maps, broken = _next_group(offsets, row, stop, lo, limit, ends)

@@ -16,6 +16,7 @@ from nbmapops import _vocabulary, kernels
 from nbmapops._vocabulary import Index, build_index, range_index, table_index
 from nbmapops.kernels import index as index_file
 from nbmapops.kernels import order
+from nbmapops.kernels import rows as rows_file
 from nbmapops.kernels.index import hash_key
 
 from ..conftest import WITHOUT_JIT
@@ -251,6 +252,7 @@ def test_keys_of_int32_are_looked_up(name: str) -> None:
         check_dense(words, strange, values, offsets, skip=skip)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.int32])
 def test_values_are_moved_bit_by_bit(dtype: Any) -> None:
     """The library passes int32 and int64 views; a user's own function may pass floats."""
@@ -277,6 +279,20 @@ def test_unknown_and_repeated_keys(name: str, repeats: bool, skip: bool, first: 
 
         check_csr(WORDS[name], *arrays, skip=skip, first=first)
         check_dense(WORDS[name], *arrays, skip=skip, first=first)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("repeats", [False, True])
+def test_unknown_and_repeated_keys_of_rows_too_wide_for_a_sparse_set(
+    repeats: bool, skip: bool, first: bool
+) -> None:
+    words = np.arange(rows_file._NARROW + 100)
+    for seed in range(8):
+        lengths = rng_of(seed).integers(0, 12, 8)
+        arrays = batch(words, lengths, unknown=0.05, repeats=repeats, seed=seed)
+
+        check_dense(words, *arrays, skip=skip, first=first, prefilled=True)
 
 
 @pytest.mark.parametrize("length", [1, 10, 64, 65, 90])
