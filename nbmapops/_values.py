@@ -220,6 +220,10 @@ def _float64_to_text(number: float) -> str:
 _COARSE = {"f": 2.0**4, "d": 2.0**33}
 
 
+# From so many numbers on their way through Arrow is shorter.
+_ARROW_PAYS = 64
+
+
 def _floats_to_texts(numbers: Array) -> tuple[Array, Positions]:
     result = np.empty(len(numbers), object)
     rest = np.arange(len(numbers))
@@ -245,14 +249,25 @@ def _are_shown(numbers: Array, places: int) -> Array:
 def _many_places(numbers: Array) -> list[str]:
     if numbers.dtype == np.float32:
         return list(map(_shortest, numbers))
-    # Both have the digits of _shortest: repr in half the time, and pyarrow, where the process has
-    # it, in a fifth (compare.py: S40). Small numbers have a power of ten.
-    arrow = sys.modules.get("pyarrow")
-    if arrow is not None and hasattr(arrow, "large_string"):  # not while another thread imports it
-        texts = arrow.array(numbers).cast(arrow.large_string()).to_pylist()
-    else:
-        texts = list(map(repr, numbers.tolist()))
+    texts = _shortest_by_arrow(numbers)
+    if texts is None:
+        texts = list(map(repr, numbers.tolist()))  # half the time of _shortest
     return [_without_power(text) if "e" in text else text for text in texts]
+
+
+def _shortest_by_arrow(numbers: Array) -> list[str] | None:
+    """Return the digits of repr in a fourth of its time, if the process has loaded what it takes.
+
+    An import is not for this call to make: a signal handler might break it off (compare.py: S40).
+    """
+    arrow, compute = sys.modules.get("pyarrow"), sys.modules.get("pyarrow.compute")
+    if len(numbers) < _ARROW_PAYS or arrow is None or not hasattr(compute, "cast"):
+        return None
+    # Arrow's own reading of an array imports pandas.
+    buffers = [None, arrow.py_buffer(np.ascontiguousarray(numbers))]
+    column = arrow.Array.from_buffers(arrow.float64(), len(numbers), buffers)
+    texts: list[str] = column.cast(arrow.large_string()).to_pylist()
+    return texts
 
 
 def _without_power(shortest: str) -> str:

@@ -22,6 +22,7 @@ from nbmapops import _values
 from nbmapops._values import _RULES, cast_array, cast_one
 
 from . import reference
+from .fresh import run
 from .reference import OLD_GLIBC, float_text
 
 if TYPE_CHECKING:
@@ -300,11 +301,36 @@ def check_texts(numbers: NDArray[Any], kind: str) -> None:
 
 @pytest.fixture(params=["repr", "pyarrow"])
 def _shortest_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave to pyarrow, or to Python although pyarrow is loaded, what shortest digits are."""
+    """Leave to pyarrow, or to Python although pyarrow is loaded, what the shortest digits are."""
     if request.param == "pyarrow":
-        pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.compute")
     else:
-        monkeypatch.delitem(sys.modules, "pyarrow", raising=False)
+        monkeypatch.delitem(sys.modules, "pyarrow.compute", raising=False)
+    found = _values._shortest_by_arrow(np.arange(100) / 7)
+    assert (found is None) == (request.param == "repr")
+
+
+def test_text_of_floats_imports_nothing() -> None:
+    pytest.importorskip("pyarrow")
+    code = """
+        import sys, numpy as np, pyarrow
+        from nbmapops import CastMap
+        from nbmapops._values import cast_array
+
+        def text():
+            before = set(sys.modules)
+            CastMap(cast_to="TO_STRING", map_form="SPARSE", max_map=4)([{1: 0.5}])
+            cast_array(np.arange(300) / 7, "float64", "string", "strict")
+            return {name.partition(".")[0] for name in set(sys.modules) - before} - {"nbmapops"}
+
+        text()
+        sys.modules["pyarrow.compute"] = None
+        print(text())
+        del sys.modules["pyarrow.compute"]
+        import pyarrow.compute
+        print(text(), "pandas" in sys.modules)
+    """
+    assert run(code).split() == ["set()", "set()", "False"]
 
 
 @pytest.mark.usefixtures("_shortest_by")

@@ -527,13 +527,13 @@ def read_texts(cast_to: str, entries: int) -> Work:
 def write_texts(digits: str, entries: int) -> Work:
     """Write "few" or "all" digits of float64 values: CastMap TO_STRING against Python's "%.6f".
 
-    With pyarrow loaded, which all digits are left to; without it `repr` takes 2.5 times as long.
+    pyarrow is loaded, which finds all digits in 0.15 us; in a process without it `repr` takes 0.5.
     """
     numbers = np.random.default_rng(1).standard_normal(entries) * 100
     numbers = np.round(numbers, 2) if digits == "few" else numbers
 
     def ours() -> Run:
-        import pyarrow as pa  # noqa: F401
+        import pyarrow.compute  # noqa: F401
 
         from nbmapops import CastMap, MapBatch
 
