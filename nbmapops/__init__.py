@@ -9,7 +9,7 @@ The map of the package, in reading order; a module imports only modules above it
 ``_constants``          what modules with and without Numba share
 ``_types``              types of arguments, for type checkers
 ``_limits``             sizes at which work is cut, and the engine that tests may force
-``_load``               how the kernels are imported, whatever breaks in
+``_load``               how the kernels are imported, whatever breaks in; the stamp of their files
 ``_jit``                how functions are compiled and cached
 ``kernels.arguments``   compiled: which dtypes the public kernels take
 ``kernels.index``       compiled: the index of a vocabulary, built and looked up

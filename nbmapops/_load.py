@@ -4,6 +4,8 @@ Signal handlers run in the main thread only, and what they raise comes out where
 Numba survives this neither in its import nor everywhere in its compiler, and Python, in any import,
 may keep its import lock for ever. So what a call imports first, and the compiler, run in a thread
 of their own while the main thread waits: there the exception comes out at once.
+
+What the disk cache keeps beside a kernel, to tell whether it is of these files, is made here, too.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ def source_stamp() -> bytes | None:
     bytes or None
         16 bytes.
     """
-    hashlib, pathlib = imported("hashlib"), imported("pathlib")  # which small work does not need
+    # Not imported with the package, for the sake of small work: they take some milliseconds.
+    hashlib, pathlib = imported("hashlib"), imported("pathlib")
     digest, found = hashlib.blake2b(digest_size=16), False
     try:
         folder = pathlib.Path(__file__).parent

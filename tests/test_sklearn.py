@@ -385,6 +385,7 @@ def test_small_batches_start_no_compiler(monkeypatch: pytest.MonkeyPatch) -> Non
         raise AssertionError("the walk was asked for")
 
     monkeypatch.setattr(records, "record_walk", refuse)
+    monkeypatch.setattr(choose, "_spent", defaultdict(float))  # by the tests before
     ours = same_as_scikit_learn(TEXT_MAPS, [{"a": 1, "zz": 2}, {"b": "text"}])
     for single in ({"a": 1.5, "b": 2}, {}, OrderedDict(c=1)):
         assert cells(ours.transform(single)) == cells(Original().fit(TEXT_MAPS).transform(single))

@@ -16,10 +16,13 @@ import os
 import sys
 from collections import defaultdict
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from nbmapops._limits import limits
 from nbmapops._load import imported, load_kernels, source_stamp
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["Part", "compiled", "is_loaded", "plain_cost"]
 
@@ -139,19 +142,27 @@ def _loading(parts: list[Part], *, cached: bool = False) -> float:
 
 @cache
 def _is_cached(name: str) -> bool:
-    """Tell whether a disk cache holds a kernel that was compiled from these files."""
-    stamp = source_stamp()
-    if stamp is None:
-        return False
-    Path = imported("pathlib").Path  # 2 ms, which small work does not need
+    """Tell whether a disk cache holds a kernel for this Python, compiled from these files.
+
+    Numba may refuse it all the same: one for another processor, or of another version of Numba.
+    """
+    stamp = source_stamp()  # None in a zip archive
+    Path = imported("pathlib").Path
     folder = os.environ.get("NUMBA_CACHE_DIR")
-    # Path.home and Path.expanduser fail for a user without a home, as some containers have one.
-    own = Path(__file__).parents[1], Path(os.path.expanduser("~/.cache/numba"))  # noqa: PTH111
-    places = [Path(folder)] if folder else own
-    files = (path for place in places for path in place.rglob(f"*.{name}-*.nbi"))
     try:
-        return any(stamp in path.read_bytes() for path in files)
-    except OSError:  # another process has just removed one
+        # Path.home and Path.expanduser fail for a user without a home, as some containers have one.
+        own = Path(__file__).parents[1], Path(os.path.expanduser("~/.cache/numba"))  # noqa: PTH111
+    except NameError:  # frozen
+        return False
+    pattern = f"*.{name}-*.py{sys.version_info.major}{sys.version_info.minor}*.nbi"
+    files = (path for place in ([Path(folder)] if folder else own) for path in place.rglob(pattern))
+    return any(stamp is None or _holds(path, stamp) for path in files)
+
+
+def _holds(file: Path, stamp: bytes) -> bool:
+    try:
+        return stamp in file.read_bytes()
+    except OSError:  # another user's, or another process has just removed it
         return False
 
 
