@@ -521,10 +521,21 @@ def test_out_is_written_and_returned(
         np.empty(2, ">f4" if sys.byteorder == "little" else "<f4"),
         np.empty(4, np.float32)[::2],
         np.frombuffer(bytes(8), np.float32),
+        np.ndarray((2,), np.float32, bytearray(9), 1),
         [0.0, 0.0],
         bytearray(8),
     ],
-    ids=["length", "rank", "dtype", "byte order", "strided", "read-only", "list", "bytearray"],
+    ids=[
+        "length",
+        "rank",
+        "dtype",
+        "byte order",
+        "strided",
+        "read-only",
+        "unaligned",
+        "list",
+        "bytearray",
+    ],
 )
 def test_out_that_does_not_fit_is_refused(out: Any) -> None:
     for op in (CastMap(), CastMap(map_form="SPARSE", max_map=2)):

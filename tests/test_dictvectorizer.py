@@ -893,14 +893,16 @@ def test_out_is_written_and_returned(value: Any, name: str, semantics: Any) -> N
         np.empty((1, 3), np.float32),
         np.empty((3, 1)).T[:, ::-1],
         np.empty((1, 6))[:, ::2],
+        np.ndarray((1, 3), np.float64, bytearray(25), 1),
         np.empty((1, 3), object),
         [[0.0] * 3],
     ],
-    ids=["width", "rows", "rank", "dtype", "negative", "strided", "object", "list"],
+    ids=["width", "rows", "rank", "dtype", "negative", "strided", "unaligned", "object", "list"],
 )
 def test_out_that_does_not_fit_is_refused(out: Any) -> None:
-    with pytest.raises(ValueError, match="DictVectorizer: out "):
-        by_int()([{1: 1.0}], out=out)
+    for name in WAYS:
+        with way(name), pytest.raises(ValueError, match="DictVectorizer: out "):
+            by_int()([{1: 1.0}], out=out)
 
 
 def test_out_may_be_a_subclass_or_reused() -> None:

@@ -86,8 +86,8 @@ def check_out(
             f"{name} must have the shape {shape} and dtype {dtype} of the result, not {out.shape} "
             f"and {out.dtype}"
         )
-    if not out.flags.c_contiguous or not out.flags.writeable:
-        raise ValueError(f"{name} must be C-contiguous and writable")
+    if not out.flags.carray:
+        raise ValueError(f"{name} must be C-contiguous, aligned and writable")
     if entries is not None and (
         entries.keys.shares_memory(out) or np.may_share_memory(out, entries.values)
     ):
