@@ -195,6 +195,7 @@ def copy_of_the_package(folder: Path) -> Path:
     )
 
 
+@pytest.mark.slow
 @compiled
 def test_an_edit_in_one_file_compiles_its_callers_in_another(tmp_path: Path) -> None:
     """And the next process finds them in the cache, as it does what no edit has touched."""
@@ -215,6 +216,7 @@ def test_an_edit_in_one_file_compiles_its_callers_in_another(tmp_path: Path) -> 
     assert found() == "1 0"
 
 
+@pytest.mark.slow
 @compiled
 @pytest.mark.parametrize("kind", ["zip", "pyc"])
 def test_a_package_without_source_files(tmp_path: Path, kind: str) -> None:
@@ -235,6 +237,7 @@ LOGGED = (
 )
 
 
+@pytest.mark.slow
 @compiled
 def test_the_log_says_what_is_compiled_and_what_cannot_be_kept(tmp_path: Path) -> None:
     cold, warm = (run(LOGGED + LEARN, NUMBA_CACHE_DIR=str(tmp_path)).stderr for _ in range(2))

@@ -63,6 +63,7 @@ def test_results_stay_inside_their_array(op: Any, name: str) -> None:
                     assert (edges == -77).all()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks for memory as Linux gives it")
 @pytest.mark.skipif(WITHOUT_JIT, reason="the integers of plain Python have no limit")
 def test_csr_around_2_to_the_31_entries() -> None:
@@ -181,6 +182,7 @@ print("right", turn, found)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(WITHOUT_JIT, reason="without a compiler NumPy checks every index")
 @pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.thorough)])
 def test_arrays_that_their_owner_changes_meanwhile(seconds: int) -> None:

@@ -120,6 +120,7 @@ print("right", moments)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [12, pytest.param(1000, marks=pytest.mark.thorough)])
 def test_arrays_that_change_between_two_looks(steps: int) -> None:
     code = CODE.replace("STEPS", str(steps))
