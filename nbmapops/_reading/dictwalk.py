@@ -1,4 +1,4 @@
-"""Reading, compiled: dicts, by CPython's C API and the layout of objects of 3.11 and newer.
+"""Reading, compiled: dicts, by CPython's C API and its layout of objects (3.11 and newer).
 
 A list of dicts becomes three arrays (keys, values, offsets) without a Python object made or a
 bytecode run for an entry: 5 ns an entry where `np.fromiter` takes 40 (asv: dicts.Csr). Objects
