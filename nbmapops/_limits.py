@@ -5,13 +5,11 @@ Modules read it by attribute when they need a size, so that a test changes all u
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 __all__ = ["limits"]
 
 
-@dataclass(slots=True)
 class Limits:
     """What `limits` holds."""
 

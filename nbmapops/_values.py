@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import locale
 import math
 import re
 import sys
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbmapops._constants import INT64_MAX, INT64_MIN, Array
+from nbmapops._load import imported
 from nbmapops._types import Value
 
 Positions: TypeAlias = NDArray[np.int64]
@@ -391,7 +391,8 @@ def _library_strtof() -> Callable[[str], float] | None:
     newlocale.restype, strtof.restype = ctypes.c_void_p, ctypes.c_float
     strtof.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
     # The mask as glibc, musl and macOS define it; what it leaves out is as in C, too.
-    c_locale = newlocale(ctypes.c_int(1 << locale.LC_NUMERIC), b"C", None)
+    numeric: int = imported("locale").LC_NUMERIC
+    c_locale = newlocale(ctypes.c_int(1 << numeric), b"C", None)
 
     def read(text: str) -> float:
         ctypes.set_errno(0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
-from fractions import Fraction
+from numbers import Rational
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,9 @@ from nbmapops._reading.columns import is_missing
 from nbmapops.errors import CastError, show
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+    from fractions import Fraction
+
     from nbmapops._types import Key, Value
 
 DTYPES: dict[str, np.dtype[np.generic]] = {
@@ -91,14 +94,17 @@ def value_kind_of(scalar: object) -> str | None:
     a float otherwise; where one of int64 and float64 alone holds it exactly, as that.
     """
     kind = kind_of(scalar)
-    if kind is None and isinstance(scalar, (Decimal, Fraction)):
+    # Loaded by whoever has such a number: importing them takes 1 ms, which small work does without.
+    decimal, fractions = sys.modules.get("decimal"), sys.modules.get("fractions")
+    exact = (getattr(decimal, "Decimal", ()), getattr(fractions, "Fraction", ()))
+    if kind is None and isinstance(scalar, exact):
         return "int64" if isinstance(_exact_number(scalar), int) else "float64"
     return kind
 
 
 def _exact_number(number: Decimal | Fraction) -> int | float | None:
     """Return the int64 or float64 that equals a number, None where there is none."""
-    if isinstance(number, Fraction):
+    if isinstance(number, Rational):
         plain = number.denominator == 1
     elif number.is_nan():
         return float("nan")
