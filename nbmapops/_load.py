@@ -71,6 +71,11 @@ def source_stamp() -> bytes | None:
     bytes or None
         16 bytes.
     """
+    # What a signal handler raises may be an OSError, which is not for the reading to catch.
+    return undisturbed(_digest)
+
+
+def _digest() -> bytes | None:
     # Not imported with the package, for the sake of small work: they take some milliseconds.
     hashlib, pathlib = imported("hashlib"), imported("pathlib")
     digest, found = hashlib.blake2b(digest_size=16), False

@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from nbmapops._limits import limits
-from nbmapops._load import imported, load_kernels, source_stamp
+from nbmapops._load import imported, load_kernels, source_stamp, undisturbed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,28 +142,52 @@ def _loading(parts: list[Part], *, cached: bool = False) -> float:
 
 @cache
 def _is_cached(name: str) -> bool:
-    """Tell whether a disk cache holds a kernel for this Python, compiled from these files.
+    """Tell whether a disk cache holds a kernel that Numba would load in this process."""
+    # What a signal handler raises may be an OSError, which is not for the search to catch.
+    return undisturbed(_is_found, name)
 
-    Numba may refuse it all the same: one for another processor, or of another version of Numba.
-    """
-    stamp = source_stamp()  # None in a zip archive
+
+def _is_found(name: str) -> bool:
     Path = imported("pathlib").Path
     folder = os.environ.get("NUMBA_CACHE_DIR")
     try:
-        # Path.home and Path.expanduser fail for a user without a home, as some containers have one.
-        own = Path(__file__).parents[1], Path(os.path.expanduser("~/.cache/numba"))  # noqa: PTH111
+        places = [folder] if folder else [Path(__file__).parents[1], _user_cache()]
     except NameError:  # frozen
         return False
     pattern = f"*.{name}-*.py{sys.version_info.major}{sys.version_info.minor}*.nbi"
-    files = (path for place in ([Path(folder)] if folder else own) for path in place.rglob(pattern))
-    return any(stamp is None or _holds(path, stamp) for path in files)
+    return any(_is_usable(path) for place in places for path in Path(place).rglob(pattern))
 
 
-def _holds(file: Path, stamp: bytes) -> bool:
+def _user_cache() -> str:
+    """Return where Numba keeps what it cannot keep beside the package."""
+    places = {
+        "darwin": "~/Library/Caches/numba",
+        "win32": f"{os.environ.get('LOCALAPPDATA', '~')}/numba/Cache",
+    }
+    other = f"{os.environ.get('XDG_CACHE_HOME', '~/.cache')}/numba"
+    # Path.home and Path.expanduser fail for a user without a home, as some containers have one.
+    return os.path.expanduser(places.get(sys.platform, other))  # noqa: PTH111
+
+
+def _is_usable(file: Path) -> bool:
+    """Tell whether Numba would load a kernel from a file of its cache."""
     try:
-        return stamp in file.read_bytes()
+        held = file.read_bytes()
     except OSError:  # another user's, or another process has just removed it
         return False
+    stamp = source_stamp()
+    if stamp is not None and stamp not in held:  # it is None in a zip archive
+        return False
+    # Numba uses no folder that it cannot write to, and no code of another version or processor.
+    # What tells these is imported with Numba, too, which is what comes next.
+    try:
+        version: str = imported("importlib.metadata").version("numba")
+        processor = os.environ.get("NUMBA_CPU_NAME")
+        processor = processor or imported("llvmlite.binding").get_host_cpu_name()
+    except ImportError:
+        return False
+    is_ours = all(mark.encode() in held for mark in (version, processor))
+    return is_ours and os.access(file.parent, os.W_OK)
 
 
 def _importable() -> bool:
