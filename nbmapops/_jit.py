@@ -64,6 +64,8 @@ def kernel(function: _Function, *, nogil: bool = True) -> _Function:
     try:
         compiled = njit(nogil=nogil, cache=True)(function)
     except RuntimeError as error:  # "no locator available": neither here nor at home can one write
+        if is_foreign(error):
+            raise
         _warn_once(error)
         compiled = njit(nogil=nogil)(function)
     if hasattr(compiled, "_compile_for_args"):  # not with NUMBA_DISABLE_JIT

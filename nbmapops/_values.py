@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbmapops._constants import INT64_MAX, INT64_MIN, Array
-from nbmapops._load import imported
+from nbmapops._load import imported, undisturbed
 from nbmapops._types import Value
 
 Positions: TypeAlias = NDArray[np.int64]
@@ -337,9 +337,9 @@ def _off_middle(number: float, text: str) -> float:
     step = max(math.ulp(number) * 2.0**29, 2.0**-149)  # of float32
     if abs(number) % step != step / 2:
         return number
-    from decimal import Decimal  # exact, and linear in the length of the text
-
-    middle, exact = Decimal.from_float(number), Decimal(text)  # noqa: FURB164 - FloatOperation
+    Decimal = imported("decimal").Decimal  # exact, and linear in the length of the text
+    # Decimal(number) may be an error: decimal.FloatOperation.
+    middle, exact = Decimal.from_float(number), Decimal(text)
     if exact == middle:
         return number
     return math.nextafter(number, math.inf if exact > middle else -math.inf)
@@ -383,6 +383,11 @@ def _c_text_to_float32(text: str) -> float:
 @lru_cache(maxsize=1)
 def _library_strtof() -> Callable[[str], float] | None:
     """Return the C library's strtof, in the C locale whatever locale the process has."""
+    # What a signal handler raises may be one of these errors.
+    return undisturbed(_found_strtof)
+
+
+def _found_strtof() -> Callable[[str], float] | None:
     try:
         library = ctypes.CDLL(None, use_errno=True)
         newlocale, strtof = library.newlocale, library.strtof_l
@@ -416,8 +421,7 @@ _TINY = 2.0**-126 - 2.0**-151
 
 def _plain_strtof(text: str) -> float:
     """Read the start of a text as the C standard says, where no C library can be asked."""
-    from decimal import Decimal
-
+    Decimal = imported("decimal").Decimal
     hexadecimal = _C_HEXADECIMAL.match(text)
     match = hexadecimal or _C_DECIMAL.match(text)
     assert match is not None  # _C_START has matched

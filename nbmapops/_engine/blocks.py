@@ -13,7 +13,7 @@ import numpy as np
 
 from nbmapops._engine.dispatch import CARRIED_DTYPES
 from nbmapops._limits import limits
-from nbmapops._load import imported, load_kernels
+from nbmapops._load import imported, is_foreign, load_kernels
 from nbmapops._reading.columns import is_masked_array
 from nbmapops._reading.scalars import DTYPES
 
@@ -233,7 +233,9 @@ def run_blocks(work: Work, blocks: list[tuple[int, int]], threads: int) -> list[
             helpers.append(helper)  # before it starts: what breaks `start` off leaves it running
             try:
                 helper.start()
-            except RuntimeError:  # the machine refuses another thread: fewer do the same
+            except RuntimeError as error:  # the machine refuses another thread: fewer do the same
+                if is_foreign(error):
+                    raise
                 break
         take()
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, cast
@@ -222,7 +221,7 @@ def _as_arrow(data: object, name: str) -> ArrowChunks | None:
     exports = hasattr(data, "__arrow_c_stream__")
     if exports and not isinstance(getattr(data, "dtype", None), np.dtype):
         try:
-            pa = importlib.import_module("pyarrow")
+            pa = imported("pyarrow")
         except ImportError:  # polars: its elements are read one by one
             return None
         data = pa.chunked_array(data)

@@ -257,6 +257,7 @@ sys.meta_path.insert(0, Note())
 choose._is_cached("x")
 limits.engine = "compiled"
 CastMap()([{0: 1.5}, {1: 2.5}])
+CastMap()({0: "1.000000059604644775390625"})
 DictVectorizer(int64_vocabulary=[3, 2**60]).csr([{3: 1.5}, {2**60: 2.5}])
 words = DictVectorizer(string_vocabulary=["a", "b"])
 words.csr([{"a": 1.5}, {"b": 2.5}])
