@@ -426,6 +426,8 @@ class DictVectorizer(Operator):
             other; an operator with two vocabularies.
         TypeError
             A dtype that no value has.
+        OverflowError
+            An integer beyond int64; lists of floats and of an integer that float64 does not hold.
 
         Examples
         --------
@@ -686,8 +688,12 @@ def _cells(data: Array | list[object]) -> Array:
     except TypeError as error:
         bad = BadMap(0, error)
     if bad is not None:
+        matrix = f"DictVectorizer: the matrix of {getattr(data, 'dtype', 'lists')}"
+        if isinstance(bad.error, OverflowError):
+            reason = str(bad.error).removeprefix("DictVectorizer: map 0: key 0: ")
+            raise OverflowError(f"{matrix}: {reason}") from bad.error
         raise TypeError(
-            f"DictVectorizer: the matrix of {getattr(data, 'dtype', 'lists')} has cells that are "
-            "not values; a value must be a number (int64, float32, float64) or a str"
+            f"{matrix} has cells that are not values; a value must be a number (int64, float32, "
+            "float64) or a str"
         ) from bad.error
     return entries.values
