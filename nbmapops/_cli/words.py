@@ -69,11 +69,17 @@ class GivenWords(dict[str | int, int]):
         self._operator = operator
         self._word = maps.word
         self._skips = skips
+        self._remedy = ""
         words = list(operator.vocabulary)
         kind = "int64" if words and type(words[0]) is not str else "string"
         if words and kind != maps.key_type:
             self._skips = False  # the operator has an error for each key
             words = []
+            self._remedy = (
+                "; the vocabulary holds integers: --key-type int64 reads keys of JSON as integers"
+                if kind == "int64"
+                else "; the vocabulary holds text: --key-type string reads keys of JSON as text"
+            )
         super().__init__(zip(map(maps.key, words), range(len(words)), strict=True))
 
     def __missing__(self, key: str | int) -> int:
@@ -83,7 +89,10 @@ class GivenWords(dict[str | int, int]):
         return -1
 
     def check(self, maps: Sequence[Map] | MapBatch) -> None:
-        self._operator(maps)
+        try:
+            self._operator(maps)
+        except TypeError as error:
+            raise TypeError(f"{error}{self._remedy}") from error
 
     def in_order(self) -> tuple[list[str] | list[int], npt.NDArray[np.int32]]:
         words = list(self._operator.vocabulary)

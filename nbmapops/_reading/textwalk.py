@@ -183,7 +183,7 @@ def _find(
 
 
 def build(words: Sequence[str]) -> TextIndex:
-    """Return the table of words; one that is no UTF-8 (a lone surrogate) is found by nobody."""
+    """Return the table of words; one that is not UTF-8 (a lone surrogate) is found by nobody."""
     # Nothing that CPython gives as UTF-8 has this form.
     encoded = [word.encode("utf-8", "surrogatepass") for word in words]
     sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))

@@ -379,6 +379,33 @@ def test_integers_beyond_int64_cannot_be_words(
     assert message.startswith("maps.jsonl:1: key 14692702688101715474 ")
 
 
+@pytest.mark.parametrize(
+    ("vocabulary", "key_type", "rule", "remedy"),
+    [
+        ("[1]", "string", "'1' is str; here a key must be an integer", ("integers", "int64")),
+        ('["1"]', "int64", "1 is int; here a key must be a str", ("text", "string")),
+    ],
+)
+def test_a_vocabulary_of_another_type_is_told_with_its_remedy(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    vocabulary: str,
+    key_type: str,
+    rule: str,
+    remedy: tuple[str, str],
+) -> None:
+    write("words.json", vocabulary)
+    write("maps.jsonl", {}, {"1": 1})
+    held, option = remedy
+    message = (
+        f"maps.jsonl:2: key {rule}; the vocabulary holds {held}: --key-type {option} reads keys of "
+        f"JSON as {held}"
+    )
+    arguments = ["maps.jsonl", "--key-type", key_type, "--vocabulary", "words.json"]
+    for unknown in ("error", "ignore"):
+        assert fails(capsys, *arguments, "--handle-unknown", unknown) == message
+
+
 def test_a_key_that_is_no_integer_is_never_skipped(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
