@@ -113,20 +113,42 @@ def _hash_of(address: int, size: int, seed: int) -> np.int64:
 
 
 @helper
-def _slot_of(mixed: np.int64, slots: Array) -> np.int64:
-    return np.int64(np.uint64(mixed) >> np.uint64(20) & np.uint64(slots.size - 1))
+def _slot_of(mixed: int, last: int) -> np.int64:
+    return np.int64(np.uint64(mixed) >> np.uint64(20) & np.uint64(last))
+
+
+@helper
+def _word_of(mixed: int, address: int, size: int, slots: int, last: int, text: int) -> int:
+    """Return the number of the word with this hash and UTF-8, -1 where there is none.
+
+    The table is given by addresses: an array costs reference counts, half of the time of a key.
+    """
+    slot = _slot_of(mixed, last)
+    held = word_at(slots + 8 * slot)
+    while held != 0:
+        place = text + 8 * (held & _PLACE)
+        if (
+            (held ^ mixed) & ~_PLACE == 0
+            and word_at(place + 8) == size
+            and _equal(place + 16, address, size)
+        ):
+            return word_at(place)
+        slot = (slot + 1) & last
+        held = word_at(slots + 8 * slot)
+    return -1
 
 
 @kernel
 def _fill(places: Array, text: Array, slots: Array, seed: int) -> None:
     """Enter the words; of equal ones the first is found."""
+    last = slots.size - 1
     for word in range(places.size):
         place = places[word]
         address = text.ctypes.data + 8 * place + 16
         mixed = _hash_of(address, text[place + 1], seed)
-        slot = _slot_of(mixed, slots)
+        slot = _slot_of(mixed, last)
         while slots[slot] != 0:
-            slot = (slot + 1) & (slots.size - 1)
+            slot = (slot + 1) & last
         slots[slot] = (mixed & ~_PLACE) | place
 
 
@@ -158,26 +180,14 @@ def _find(
                 return done
             set_word(notes + 16 * i, address)
             mixed[i] = _hash_of(address, word_at(notes + 16 * i + 8), seed)
-            prefetch(slots_at + 8 * _slot_of(mixed[i], slots))
+            prefetch(slots_at + 8 * _slot_of(mixed[i], last))
         for i in range(count):
-            held = slots[_slot_of(mixed[i], slots)]
+            held = slots[_slot_of(mixed[i], last)]
             if (held ^ mixed[i]) & ~_PLACE == 0:
                 prefetch(text_at + 8 * (held & _PLACE))
         for i in range(count):
             address, size = word_at(notes + 16 * i), word_at(notes + 16 * i + 8)
-            slot = _slot_of(mixed[i], slots)
-            column = -1
-            while slots[slot] != 0:
-                place = slots[slot] & _PLACE
-                if (
-                    (slots[slot] ^ mixed[i]) & ~_PLACE == 0
-                    and text[place + 1] == size
-                    and _equal(text_at + 8 * place + 16, address, size)
-                ):
-                    column = text[place]
-                    break
-                slot = (slot + 1) & last
-            columns[done + i] = column
+            columns[done + i] = _word_of(mixed[i], address, size, slots_at, last, text_at)
         done += count
     return done
 
