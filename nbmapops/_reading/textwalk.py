@@ -35,7 +35,7 @@ from nbmapops._reading.objects import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nbmapops._constants import Array
+    from nbmapops._constants import Array, Integer
 
 __all__ = ["TextIndex", "available", "build", "find"]
 
@@ -113,17 +113,17 @@ def _hash_of(address: int, size: int, seed: int) -> np.int64:
 
 
 @helper
-def _slot_of(mixed: int, last: int) -> np.int64:
+def _slot_of(mixed: Integer, last: int) -> np.int64:
     return np.int64(np.uint64(mixed) >> np.uint64(20) & np.uint64(last))
 
 
 @helper
-def _word_of(mixed: int, address: int, size: int, slots: int, last: int, text: int) -> int:
+def _word_of(mixed: Integer, address: int, size: int, slots: int, last: int, text: int) -> int:
     """Return the number of the word with this hash and UTF-8, -1 where there is none.
 
     The table is given by addresses: an array costs reference counts, half of the time of a key.
     """
-    slot = _slot_of(mixed, last)
+    slot = int(_slot_of(mixed, last))
     held = word_at(slots + 8 * slot)
     while held != 0:
         place = text + 8 * (held & _PLACE)

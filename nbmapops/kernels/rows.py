@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,23 @@ _NARROW = 1 << 16
 
 # The status of a kernel that leaves the rest to one that can order rows.
 UNORDERED = -5
+
+
+class _Group(NamedTuple):
+    """Maps that are looked up together."""
+
+    columns: Array  # of each entry; negative: its key is not a word
+    values: Array  # of each entry
+    ends: Array  # of each map, among the entries
+    maps: Integer
+
+
+class _Rows(NamedTuple):
+    """The arrays of a CSR matrix."""
+
+    indptr: Array
+    indices: Array
+    data: Array
 
 
 @inlined
@@ -61,9 +78,8 @@ def _reserve(array: Array, size: Integer) -> Array:
 
 @inlined
 def _write_rows(
-    columns: Array, values: Array, lo: Integer, ends: Array, maps: Integer,
-    fill: float | np.generic, prefilled: bool, skip_unknown: bool, first_wins: bool,
-    seen: Array, row: Integer, out: Array,
+    group: _Group, lo: Integer, fill: float | np.generic, prefilled: bool,
+    skip_unknown: bool, first_wins: bool, seen: Array, out: Array,
 ) -> Integer:  # fmt: skip
     """Write a group of maps; `seen` tells the columns that stand in the row already.
 
@@ -75,13 +91,13 @@ def _write_rows(
 
     Returns the number of maps written, up to a bad one.
     """
+    columns, values, ends, maps = group
     at, entry = np.uint64(lo), _U0
     wide = out.shape[1] > _NARROW
     for m in range(maps):
-        r = row + m
         if not prefilled:
             for c in range(out.shape[1]):
-                out[r, c] = fill
+                out[m, c] = fill
         good = True
         first, entry = entry, np.uint64(ends[m]) - at
         for i in range(first, entry):
@@ -102,7 +118,7 @@ def _write_rows(
             if again:
                 good &= first_wins
                 continue
-            out[r, place] = values[at + i]
+            out[m, place] = values[at + i]
         if not good:
             return m
         if wide:
@@ -173,10 +189,8 @@ def vectorize_dense(
         last = ends[maps - 1] if maps > 0 else lo
         columns = _reserve(columns, last - lo)
         find_columns(head, pilots, slots, table, keys, lo, last, columns)
-        written = _write_rows(
-            columns, values, lo, ends, maps, fill, prefilled,
-            skip_unknown, first_wins, seen, row, out,
-        )  # fmt: skip
+        group = _Group(columns, values, ends, maps)
+        written = _write_rows(group, lo, fill, prefilled, skip_unknown, first_wins, seen, out[row:])
         row += written
         if broken or written < maps:
             return row
@@ -209,15 +223,17 @@ def _take_known(columns: Array, held: Array, ends: Array, maps: Integer, skip: b
 
 @kernel
 def _emit_rows(
-    columns: Array, held: Array, ends: Array, maps: Integer, first_wins: bool,
-    local: Array, ranks: Array, row: Integer, base: Integer,
-    indptr: Array, indices: Array, data: Array, ordered: bool | None,
+    group: _Group, first_wins: bool, scratch: tuple[Array, Array], row: Integer, base: Integer,
+    rows: _Rows, ordered: bool | None,
 ) -> tuple[Integer, Integer, bool]:  # fmt: skip
     """Write a group of rows by ascending column.
 
     Returns the number of rows written, where the last one ends, and whether the next is bad: if
     not, it must be ordered, which is not to be done here.
     """
+    columns, held, ends, maps = group
+    indptr, indices, data = rows
+    local, ranks = scratch
     room = min(indices.size, data.size)
     lo = np.int64(0)
     for m in range(maps):
@@ -276,11 +292,9 @@ def csr_rows(
     head = read_header(header, pilots, slots, table)
     if head[0] != OK:
         return head[0], base, start
-    if start < 0 or stop > offsets.size - 1 or stop > indptr.size - 1:
-        return MISMATCH, base, start
-    if base < 0 or base > indices.size or base > data.size:
-        return MISMATCH, base, start
-    if indices.itemsize == 4 and head[2] > 1 << 31:
+    fits = start >= 0 and stop < min(offsets.size, indptr.size)
+    fits &= 0 <= base <= min(indices.size, data.size)
+    if not fits or (indices.itemsize == 4 and head[2] > 1 << 31):
         return MISMATCH, base, start
     if start >= stop:
         return OK, base, start
@@ -292,9 +306,8 @@ def csr_rows(
     ends = np.empty(np.int64(_GROUP_ROWS), np.int64)
     columns = np.empty(np.int64(_GROUP_ENTRIES), indices.dtype)
     held = np.empty(np.int64(_GROUP_ENTRIES), values.dtype)
-    local = np.empty(np.int64(RANKED), indices.dtype)
-    ranks = np.empty(np.int64(RANKED), indices.dtype)
-    row = start
+    scratch = (np.empty(np.int64(RANKED), indices.dtype), np.empty(np.int64(RANKED), indices.dtype))
+    rows, row = _Rows(indptr, indices, data), start
     while row < stop:
         maps, broken = _next_group(offsets, row, stop, lo, limit, ends)
         last = ends[maps - 1] if maps > 0 else lo
@@ -309,10 +322,8 @@ def csr_rows(
             whole = _take_known(columns, held, ends, maps, skip_unknown)
             broken |= whole < maps
             maps = whole
-        written, base, bad = _emit_rows(
-            columns, held, ends, maps, first_wins, local, ranks, row, base,
-            indptr, indices, data, ordered,
-        )  # fmt: skip
+        group = _Group(columns, held, ends, maps)
+        written, base, bad = _emit_rows(group, first_wins, scratch, row, base, rows, ordered)
         row += written
         if written < maps and not bad:
             return UNORDERED, base, row
