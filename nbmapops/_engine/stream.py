@@ -28,7 +28,7 @@ def csr(plan: Plan, reader: MapReader, index_dtype: type | None = None) -> Parts
         reader.take_any_order()
         if plan.vocabulary is not None and plan.key_kind == "string":
             reader.look_up(plan.vocabulary.columns, plan.vocabulary.words)
-    result = _Rows(plan, expected_entries(reader.listed or ()), index_dtype)
+    result = _Rows(plan, expected_entries(reader.listed) if reader.listed else 0, index_dtype)
     try:
         while reader.more():
             block = reader.read()
@@ -62,7 +62,7 @@ def _fail(plan: Plan, reader: MapReader, block: Block, bad: BadRow) -> NoReturn:
 
 # Of an iterator nobody knows how much is to come. If its first block is not small, its pieces have
 # room for so many entries: few pieces for a result of some MiB (asv: dicts.FromGenerator).
-_SMALL, _PIECE = 1 << 12, 1 << 18
+_SMALL, _PIECE = 1 << 12, 1 << 19
 
 
 class _Rows:

@@ -36,6 +36,27 @@ def check(given: Any) -> np.dtype[Any]:
     return found
 
 
+def test_an_iterator_of_many_entries_fills_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece is copied in the end; a list of the same length needs one of them."""
+    opened: list[int] = []
+    open_ = stream._Rows._open
+
+    def noted(rows: stream._Rows, dtype: Any, room: int) -> None:
+        opened.append(room)
+        open_(rows, dtype, room)
+
+    monkeypatch.setattr(stream._Rows, "_open", noted)
+    maps = [dict.fromkeys(range(50), 0.5)] * 4000
+    op = DictVectorizer(int64_vocabulary=range(50))
+    for given in (maps, iter(maps)):
+        assert op.csr(given).nnz == 200_000
+    assert len(opened) == 2
+    opened.clear()
+    op.csr(iter(maps[:10]))
+    assert len(opened) == 1
+    assert opened[0] < 1000  # little work takes little room
+
+
 @pytest.mark.parametrize("container", [list, iter])
 def test_indices_are_wide_where_there_are_many_entries(
     container: Any, monkeypatch: pytest.MonkeyPatch
