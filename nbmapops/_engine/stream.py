@@ -60,9 +60,10 @@ def _fail(plan: Plan, reader: MapReader, block: Block, bad: BadRow) -> NoReturn:
     rerun(plan, number, keys, values, kind, bad.error)
 
 
-# Of an iterator nobody knows how much is to come. If its first block is not small, its pieces have
-# room for so many entries: few pieces for a result of some MiB (asv: dicts.FromGenerator).
-_SMALL, _PIECE = 1 << 12, 1 << 19
+# Of an iterator nobody knows how much is to come. Its pieces are small until there are so many
+# entries: then a large piece, with room for so many more, takes in those before it. A result of
+# some MiB is one piece, which is not copied in the end (asv: dicts.FromGenerator).
+_MANY, _LARGE = 1 << 17, 1 << 19
 
 
 class _Rows:
@@ -105,23 +106,33 @@ class _Rows:
         if last is None or last.dtype != dtype or self.used + entries > len(last):
             self._close()
             try:
-                self._open(dtype, max(entries, self._more(entries)))
+                self._open(dtype, max(entries, self._more()))
             except MemoryError:  # what is expected of a sample may be far off
                 self._open(dtype, entries)
         own = slice(self.used, self.used + entries)
         return self.data[-1][own], self.indices[-1][own]
 
-    def _more(self, entries: int) -> int:
+    def _more(self) -> int:
         """Return how many entries a new piece should hold; what is not written costs nothing."""
         if self.expected:
             return max(self.expected - self.size, self.size // 8)
-        return max(self.size // 4, _PIECE if entries > _SMALL else 0)
+        return max(_LARGE if self.size > _MANY else 0, self.size // 8)
 
     def _open(self, dtype: np.dtype[np.generic], room: int) -> None:
-        piece = np.empty(room, dtype), np.empty(room, self.index_dtype)
-        self.data.append(piece[0])
-        self.indices.append(piece[1])
-        self.used = 0
+        """Begin a piece; it takes in those before it if it is the first large one."""
+        gathers = (
+            self.size > _MANY
+            and not self.expected
+            and len(self.data[0]) <= _MANY
+            and all(piece.dtype == dtype for piece in self.data)
+        )
+        self.used = self.size if gathers else 0
+        for pieces, kind in ((self.data, dtype), (self.indices, np.dtype(self.index_dtype))):
+            piece = np.empty(self.used + room, kind)
+            if gathers:
+                np.concatenate(pieces, out=piece[: self.used])
+                pieces.clear()
+            pieces.append(piece)
 
     def _close(self) -> None:
         for pieces in (self.data, self.indices):

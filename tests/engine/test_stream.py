@@ -9,6 +9,7 @@ import pytest
 
 from nbmapops import DictVectorizer
 from nbmapops._engine import blocks, stream
+from nbmapops._limits import limits
 
 from ..ways import way
 
@@ -36,25 +37,35 @@ def check(given: Any) -> np.dtype[Any]:
     return found
 
 
-def test_an_iterator_of_many_entries_fills_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each piece is copied in the end; a list of the same length needs one of them."""
-    opened: list[int] = []
-    open_ = stream._Rows._open
+@pytest.mark.parametrize("later", [0.5, 3, np.float32(0.5)])
+def test_an_iterator_of_many_entries_ends_in_one_piece(
+    monkeypatch: pytest.MonkeyPatch, later: float
+) -> None:
+    """It is not copied in the end; pieces of another type are, which may hold more exactly."""
+    ends: list[list[int]] = []
+    finish = stream._Rows.finish
 
-    def noted(rows: stream._Rows, dtype: Any, room: int) -> None:
-        opened.append(room)
-        open_(rows, dtype, room)
+    def noted(rows: stream._Rows, kind: str) -> blocks.Parts:
+        ends.append([len(piece) for piece in rows.data])
+        return finish(rows, kind)
 
-    monkeypatch.setattr(stream._Rows, "_open", noted)
-    maps = [dict.fromkeys(range(50), 0.5)] * 4000
-    op = DictVectorizer(int64_vocabulary=range(50))
-    for given in (maps, iter(maps)):
-        assert op.csr(given).nnz == 200_000
-    assert len(opened) == 2
-    opened.clear()
-    op.csr(iter(maps[:10]))
-    assert len(opened) == 1
-    assert opened[0] < 1000  # little work takes little room
+    monkeypatch.setattr(stream._Rows, "finish", noted)
+    monkeypatch.setattr(stream, "_MANY", 2000)
+    monkeypatch.setattr(stream, "_LARGE", 9000)
+    monkeypatch.setattr(limits, "iterator_maps", 16)
+    monkeypatch.setattr(limits, "chunk_entries", 500)
+    op = DictVectorizer(int64_vocabulary=range(20))
+    for many in (50, 150, 400, 2000):
+        maps = [{key: key + row * 0.5 for key in range(20)} for row in range(many)]
+        maps[many // 3 : many // 2] = [dict.fromkeys(range(20), later)] * (many // 2 - many // 3)
+        found, expected = op.csr(iter(maps)), op.csr(maps)
+        assert (found.dtype, found.indices.dtype) == (expected.dtype, expected.indices.dtype)
+        assert np.array_equal(found.toarray(), expected.toarray())
+        assert np.array_equal(found.indptr, expected.indptr)
+    if type(later) is float:
+        assert len(ends[0]) > 1  # little work takes little room
+        assert ends[4][0] > 2000
+        assert len(ends[4]) == 1
 
 
 @pytest.mark.parametrize("container", [list, iter])
