@@ -113,6 +113,7 @@ def _use_array_kernels() -> None:
     header = np.array([kernels.FORMAT, kernels.RANGE, 200, 0, 0, 0, 0, 0])
     index = [readonly(each) for each in (header, *none)]
     kernels.lookup(*index, words, np.empty(3, np.int64))
+    kernels.lookup(*index, readonly(np.zeros(3, np.int32)), np.empty(3, np.int64))
     kernels.find(*index, 0)
     kind: Any
     for kind in (np.int32, np.int64):
@@ -131,15 +132,17 @@ def _use_array_kernels() -> None:
         offsets, out = readonly(np.array([0, n])), np.empty(n, kind)
         dense = np.empty((1, 200), kind)
         kernels.group(keys, keys, values, np.array([0] * n), np.empty(n, np.int64), out)
-        kernels.vectorize_dense(
-            *index, keys, values, offsets, 0, 1, 0, False, True, True, dense
-        )  # fmt: skip
         kernels.order_dense(keys, values, offsets, 0, 1, False, 0, np.zeros(2, np.int64), out)
-        for index_kind in (np.int32, np.int64):
-            indptr, indices = np.zeros(2, index_kind), np.empty(n, index_kind)
-            kernels.vectorize_csr(
-                *index, keys, values, offsets, 0, 1, True, True, 0, indptr, indices, out
+        # The keys of Arrow text are columns, of 4 bytes.
+        for columns in (keys, readonly(keys.astype(np.int32))):
+            kernels.vectorize_dense(
+                *index, columns, values, offsets, 0, 1, 0, False, True, True, dense
             )  # fmt: skip
+            for index_kind in (np.int32, np.int64):
+                indptr, indices = np.zeros(2, index_kind), np.empty(n, index_kind)
+                kernels.vectorize_csr(
+                    *index, columns, values, offsets, 0, 1, True, True, 0, indptr, indices, out
+                )  # fmt: skip
 
 
 def _use_walks() -> None:

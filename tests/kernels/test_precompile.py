@@ -55,6 +55,17 @@ for dtype in (np.int64, np.float32, np.float64, object):
         MapBatch.from_rows([1, 0, 1], keys, values)
 dv.columns(words), text.columns(np.array(["1", "x"], object)), text.columns(["1", "x"])
 try:
+    import pyarrow as pa
+except ImportError:
+    pass
+else:  # the columns of its text are keys of 4 bytes
+    for column in (pa.array(["a", "b"] * 40), pa.array(["a", "b"] * 40).dictionary_encode()):
+        for dtype in (np.float32, np.float64):
+            given = column, np.ones(80, dtype), np.arange(0, 81, 2)
+            named = DictVectorizer(string_vocabulary=["a", "b"])
+            named(*given), named.csr(*given), named.csr(*given, index_dtype=np.int64)
+        named.columns(column)
+try:
     from nbmapops.sklearn import DictVectorizer as Estimator
 except ImportError:
     pass
