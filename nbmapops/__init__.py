@@ -5,11 +5,13 @@ are loaded when they are first needed.
 
 The map of the package, in reading order; a module imports only modules above it.
 
+``_foreign``            whose an exception is; what a signal handler raises comes out
 ``errors``              exceptions and how values are shown in messages
 ``_constants``          what modules with and without Numba share
 ``_types``              types of arguments, for type checkers
 ``_limits``             sizes at which work is cut, and the engine that tests may force
-``_load``               how the kernels are imported, whatever breaks in; the stamp of their files
+``_load``               how the kernels are imported, whatever breaks in
+``_cache``              the stamp of compiled code, and whether the disk cache holds a kernel
 ``_jit``                how functions are compiled and cached
 ``kernels.arguments``   compiled: which dtypes the public kernels take
 ``kernels.index``       compiled: the index of a vocabulary, built and looked up

@@ -11,6 +11,7 @@ from nbmapops._engine import run
 from nbmapops._engine.fewdicts import FewDicts
 from nbmapops._engine.learn import learn, learn_pruned
 from nbmapops._engine.shortcuts import arrays_csr, arrays_dense, arrow_csr, is_small
+from nbmapops._foreign import let_out
 from nbmapops._operator import Operator
 from nbmapops._options import (
     Plan,
@@ -686,6 +687,7 @@ def _cells(data: Array | list[object]) -> Array:
     try:
         entries, bad = read_arrays(np.zeros(len(data), np.int64), data, None, "DictVectorizer")
     except TypeError as error:
+        let_out(error)
         bad = BadMap(0, error)
     if bad is not None:
         matrix = f"DictVectorizer: the matrix of {getattr(data, 'dtype', 'lists')}"

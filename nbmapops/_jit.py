@@ -19,7 +19,9 @@ import time
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from nbmapops._load import forget_half_imported, is_foreign, source_stamp, undisturbed
+from nbmapops._cache import source_stamp
+from nbmapops._foreign import is_foreign, let_out
+from nbmapops._load import forget_half_imported, undisturbed
 
 forget_half_imported()
 
@@ -64,8 +66,7 @@ def kernel(function: _Function, *, nogil: bool = True) -> _Function:
     try:
         compiled = njit(nogil=nogil, cache=True)(function)
     except RuntimeError as error:  # "no locator available": neither here nor at home can one write
-        if is_foreign(error):
-            raise
+        let_out(error)
         _warn_once(error)
         compiled = njit(nogil=nogil)(function)
     if hasattr(compiled, "_compile_for_args"):  # not with NUMBA_DISABLE_JIT

@@ -4,8 +4,6 @@ Signal handlers run in the main thread only, and what they raise comes out where
 Numba survives this neither in its import nor everywhere in its compiler, and Python, in any import,
 may keep its import lock for ever. So what a call imports first, and the compiler, run in a thread
 of their own while the main thread waits: there the exception comes out at once.
-
-What the disk cache keeps beside a kernel, to tell whether it is of these files, is made here, too.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from nbmapops._constants import STAMPED
+from nbmapops._foreign import let_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,17 +24,12 @@ if TYPE_CHECKING:
 __all__ = [
     "forget_half_imported",
     "imported",
-    "is_foreign",
     "load_kernels",
-    "source_stamp",
     "undisturbed",
 ]
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
-
-# Whose frames stand in the traceback of an error of Numba's, or of reading its files.
-_KNOWN = {*sys.stdlib_module_names, "llvmlite", "nbmapops", "numba", "numpy"}
 
 
 @cache
@@ -57,38 +50,6 @@ def load_kernels() -> ModuleType:
         In a subinterpreter, or when Numba cannot be imported; another call tries again.
     """
     return undisturbed(import_module, "nbmapops.kernels")
-
-
-@cache
-def source_stamp() -> bytes | None:
-    """Return a digest of all files with compiled code, None where there are none to read.
-
-    The disk cache keeps it beside each kernel. Numba by itself would compare the one file in which
-    a kernel stands, and miss a change in a kernel of another file that is compiled into it.
-
-    Returns
-    -------
-    bytes or None
-        16 bytes.
-    """
-    # What a signal handler raises may be an OSError, which is not for the reading to catch.
-    return undisturbed(_digest)
-
-
-def _digest() -> bytes | None:
-    # Not imported with the package, for the sake of small work: they take some milliseconds.
-    hashlib, pathlib = imported("hashlib"), imported("pathlib")
-    digest, found = hashlib.blake2b(digest_size=16), False
-    try:
-        folder = pathlib.Path(__file__).parent
-        for path in sorted(path for pattern in STAMPED for path in folder.glob(pattern)):
-            source = path.read_bytes()
-            digest.update(f"{path.relative_to(folder).as_posix()} {len(source)}\n".encode())
-            digest.update(source)
-            found = True
-    except (OSError, NameError):  # frozen
-        return None
-    return digest.digest() if found else None  # there are none in a zip archive
 
 
 def imported(name: str) -> ModuleType:
@@ -175,20 +136,9 @@ def undisturbed(
     try:
         start_new_thread(start, ())
     except RuntimeError as error:  # the system refuses a thread
-        if is_foreign(error):
-            raise
+        let_out(error)
         return function(*args, **kwargs)
     ended.acquire()
     if errors:
         raise errors[0]
     return results[0]
-
-
-def is_foreign(error: BaseException) -> bool:
-    """Tell whether code of somebody else had a part in an error, as a signal handler has."""
-    step = error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in _KNOWN:
-            return True
-        step = step.tb_next
-    return False

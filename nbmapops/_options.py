@@ -10,6 +10,7 @@ import numpy as np
 
 from nbmapops._constants import INT64_MAX, INT64_MIN
 from nbmapops._engine.dispatch import TABLE, refused_type
+from nbmapops._foreign import let_out
 from nbmapops._reading.scalars import exact_value, value_kind_of
 from nbmapops.errors import show
 
@@ -107,7 +108,8 @@ def exact_fill(operator: str, fill: Any, kind: str) -> Any:
             with np.errstate(over="ignore"):
                 result = float(np.float32(fill)) if kind == "float32" else float(fill)
             fits = result == fill or math.isnan(fill)
-        except OverflowError:  # an int beyond all floats
+        except OverflowError as error:  # an int beyond all floats
+            let_out(error)
             fits = False
     if not fits:
         raise ValueError(f"{operator}: fill_value {show(fill)} has no exact {kind}")
@@ -200,7 +202,8 @@ def check_sparse(plan: Plan, index_dtype: Any) -> type[np.signedinteger] | None:
         return None
     try:
         dtype: np.dtype[np.generic] = np.dtype(index_dtype)
-    except TypeError:
+    except TypeError as error:
+        let_out(error)
         dtype = np.dtype(object)
     if dtype not in (np.int32, np.int64):
         raise TypeError(

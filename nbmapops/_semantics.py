@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbmapops import _values
+from nbmapops._foreign import let_out
 from nbmapops._reading.scalars import DTYPES, cast_error, changed_error, exact_map, kinds_of_map
 from nbmapops._vocabulary import unknown_column
 from nbmapops.errors import DuplicateKeyError, UnknownKeyError, show
@@ -106,15 +107,13 @@ def rerun(
     keys: Sequence[object],
     values: Sequence[object],
     value_kind: str | None,
-    error: Exception | None = None,
 ) -> NoReturn:
     """Raise the error of a bad map: `one_map` runs it again and says what is wrong.
 
-    Where it finds nothing, the data have changed since; or `error`, which an engine has met at
-    this map, came from elsewhere: a signal handler may raise at any moment.
+    Where it finds nothing, the data have changed since.
     """
     one_map(plan, number, keys, values, value_kind)
-    raise error or changed_error(f"{plan.operator}: map {number}")
+    raise changed_error(f"{plan.operator}: map {number}")
 
 
 def _hashed(
@@ -173,6 +172,7 @@ def _converted(
             value = float(value) if conversion[0] == "float32" else value
             results.append(_values.cast_one(value, *conversion))
         except ValueError as reason:
+            let_out(reason)
             raise cast_error(where, keys[entry], values[entry], conversion[1], reason) from None
     return results
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbmapops._constants import INT64_MAX, INT64_MIN, Array
+from nbmapops._foreign import let_out
 from nbmapops._load import imported, undisturbed
 from nbmapops._types import Value
 
@@ -450,7 +451,8 @@ def _hexadecimal(match: Match) -> float:
     power = int(max(-1e9, min(float(match["power"] or "0"), 1e9)))
     try:
         number = math.ldexp(mantissa, power + excess - 1 - 4 * len(fraction))
-    except OverflowError:
+    except OverflowError as error:
+        let_out(error)
         number = math.inf
     return -number if match["sign"] == "-" else number
 
@@ -468,7 +470,8 @@ def _may_be_read(texts: list[str]) -> bool:
 def _float_or_nan(text: str) -> float:
     try:
         return float(text)
-    except ValueError:
+    except ValueError as error:
+        let_out(error)
         return math.nan
 
 
@@ -478,7 +481,8 @@ def _read_floats(texts: list[str]) -> tuple[NDArray[np.float64], list[int]]:
         return np.zeros(len(texts)), list(range(len(texts)))
     try:
         read = np.fromiter(map(float, texts), np.float64, len(texts))
-    except ValueError:
+    except ValueError as error:
+        let_out(error)
         read = np.fromiter(map(_float_or_nan, texts), np.float64, len(texts))
     zeros = [at for at in np.flatnonzero(read == 0).tolist() if texts[at].strip(" \t\n\v\f\r+-0.")]
     return read, zeros + np.flatnonzero(~np.isfinite(read)).tolist()
@@ -490,7 +494,8 @@ def _fill(texts: list[str], result: Array, unsure: list[int], one: One) -> tuple
     for position in sorted(unsure):
         try:
             result[position] = one(texts[position])
-        except ValueError:
+        except ValueError as error:
+            let_out(error)
             refused.append(position)
     return result, np.array(refused, np.int64)
 
@@ -522,7 +527,8 @@ def _texts_to_int64_by(one: One) -> Many:
             return _fill(texts, np.zeros(len(texts), np.int64), list(range(len(texts))), one)
         try:
             return np.fromiter(map(int, texts), np.int64, len(texts)), _NONE
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError) as error:
+            let_out(error)
             read = list(map(_int_or_none, texts))
         unsure = [position for position, number in enumerate(read) if number is None]
         return _fill(texts, np.array([number or 0 for number in read], np.int64), unsure, one)
@@ -533,7 +539,8 @@ def _texts_to_int64_by(one: One) -> Many:
 def _int_or_none(text: str) -> int | None:
     try:
         number = int(text)
-    except ValueError:
+    except ValueError as error:
+        let_out(error)
         return None
     return number if INT64_MIN <= number <= INT64_MAX else None
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import numpy as np
 
 from nbmapops._constants import FORMAT, HASH, INT64_MAX, INT64_MIN, RANGE, TABLE
+from nbmapops._foreign import let_out
 from nbmapops._load import imported, load_kernels
 from nbmapops._reading.columns import is_column, plain_column, refuse_missing
 from nbmapops.errors import show
@@ -205,8 +206,8 @@ def _int64_words(words: Sequence[object] | Array, name: str) -> NDArray[np.int64
     if set(map(type, words)) <= {int, bool}:
         try:
             return np.array(words, np.int64)
-        except OverflowError:
-            pass
+        except OverflowError as error:  # told below, with its place
+            let_out(error)
     exact = np.empty(len(words), np.int64)
     for i, word in enumerate(words):
         number = _exact_int(word)

@@ -7,6 +7,8 @@ survive process pools.
 
 from __future__ import annotations
 
+from nbmapops._foreign import is_interruption
+
 __all__ = ["CastError", "DuplicateKeyError", "UnknownKeyError"]
 
 
@@ -61,6 +63,8 @@ def show(value: object) -> str:
     """Return `value` as it stands in a message: its repr, cut when it is long."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001  (a repr may raise anything; the message matters more)
+    except Exception as error:  # a repr may raise anything; the message matters more
+        if is_interruption(error):
+            raise
         text = f"<{type(value).__name__} object>"
     return text if len(text) <= 60 else f"{text[:40]}...{text[-10:]}"

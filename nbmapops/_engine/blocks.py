@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nbmapops._engine.dispatch import CARRIED_DTYPES
+from nbmapops._foreign import let_out
 from nbmapops._limits import limits
-from nbmapops._load import imported, is_foreign, load_kernels
+from nbmapops._load import imported, load_kernels
 from nbmapops._reading.columns import is_masked_array
 from nbmapops._reading.scalars import DTYPES
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 OK = -1
 """The status of a kernel that found nothing wrong."""
 
+NOT_RUN = -100
+"""The status of a block that no thread has taken."""
+
 ENTRY_BYTES = 16  # a key and a value: what an entry costs beside the bytes of its row
 
 
@@ -46,8 +50,8 @@ def allocate(plan: Plan, shape: tuple[int, ...], kind: str, *, zeros: bool) -> A
     if size <= sys.maxsize:  # NumPy has other errors for sizes that no memory can have
         try:
             return np.zeros(shape, dtype) if zeros else np.empty(shape, dtype)
-        except MemoryError:
-            pass
+        except MemoryError as error:
+            let_out(error)
     dense = plan.form != "DENSE" and kind != "string"
     raise MemoryError(
         f"{plan.operator}: a result of shape {shape} and type {kind} needs {_bytes(size)}"
@@ -188,15 +192,11 @@ def row_blocks(offsets: Array, row_bytes: int, threads: int) -> list[tuple[int, 
 
 
 class BadRow(Exception):
-    """An engine has found the first bad map of some entries: its number.
+    """An engine has found the first bad map of some entries: its number."""
 
-    The plain engine also has the error; a kernel knows only that there is one.
-    """
-
-    def __init__(self, number: int, error: Exception | None = None) -> None:
-        super().__init__(number, error)
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
         self.number = number
-        self.error = error
 
 
 def run_blocks(work: Work, blocks: list[tuple[int, int]], threads: int) -> list[int]:
@@ -205,7 +205,7 @@ def run_blocks(work: Work, blocks: list[tuple[int, int]], threads: int) -> list[
     The calling thread works, too. Blocks are taken in order, so that all before the first bad one
     have been run; when this returns, or raises, no thread writes any more.
     """
-    found: list[tuple[int, int]] = [(OK, 0)] * len(blocks)
+    found: list[tuple[int, int]] = [(NOT_RUN, 0)] * len(blocks)
     waiting = deque(range(len(blocks)))
     failed: list[BaseException] = []
 
@@ -213,7 +213,8 @@ def run_blocks(work: Work, blocks: list[tuple[int, int]], threads: int) -> list[
         while waiting:
             try:
                 number = waiting.popleft()
-            except IndexError:  # another thread was faster
+            except IndexError as error:  # another thread was faster
+                let_out(error)
                 return
             found[number] = work(*blocks[number])
             if found[number][0] != OK:
@@ -234,8 +235,7 @@ def run_blocks(work: Work, blocks: list[tuple[int, int]], threads: int) -> list[
             try:
                 helper.start()
             except RuntimeError as error:  # the machine refuses another thread: fewer do the same
-                if is_foreign(error):
-                    raise
+                let_out(error)
                 break
         take()
     finally:

@@ -12,17 +12,14 @@ Costs are estimates from the constants here, not measurements, so that the choic
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import defaultdict
-from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from nbmapops._cache import is_cached
+from nbmapops._foreign import is_interruption
 from nbmapops._limits import limits
-from nbmapops._load import imported, load_kernels, source_stamp, undisturbed
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from nbmapops._load import imported, load_kernels
 
 __all__ = ["Part", "compiled", "is_loaded", "plain_cost"]
 
@@ -136,58 +133,8 @@ def _loading(parts: list[Part], *, cached: bool = False) -> float:
     seconds = 0.0 if "numba" in sys.modules else NUMBA
     for part in parts:
         kernel = _KERNELS[part]
-        seconds += KERNEL if cached or _is_cached(kernel.cached) else kernel.seconds
+        seconds += KERNEL if cached or is_cached(kernel.cached) else kernel.seconds
     return seconds
-
-
-@cache
-def _is_cached(name: str) -> bool:
-    """Tell whether a disk cache holds a kernel that Numba would load in this process."""
-    # What a signal handler raises may be an OSError, which is not for the search to catch.
-    return undisturbed(_is_found, name)
-
-
-def _is_found(name: str) -> bool:
-    Path = imported("pathlib").Path
-    folder = os.environ.get("NUMBA_CACHE_DIR")
-    try:
-        places = [folder] if folder else [Path(__file__).parents[1], _user_cache()]
-    except NameError:  # frozen
-        return False
-    pattern = f"*.{name}-*.py{sys.version_info.major}{sys.version_info.minor}*.nbi"
-    return any(_is_usable(path) for place in places for path in Path(place).rglob(pattern))
-
-
-def _user_cache() -> str:
-    """Return where Numba keeps what it cannot keep beside the package."""
-    places = {
-        "darwin": "~/Library/Caches/numba",
-        "win32": f"{os.environ.get('LOCALAPPDATA', '~')}/numba/Cache",
-    }
-    other = f"{os.environ.get('XDG_CACHE_HOME', '~/.cache')}/numba"
-    # Path.home and Path.expanduser fail for a user without a home, as some containers have one.
-    return os.path.expanduser(places.get(sys.platform, other))  # noqa: PTH111
-
-
-def _is_usable(file: Path) -> bool:
-    """Tell whether Numba would load a kernel from a file of its cache."""
-    try:
-        held = file.read_bytes()
-    except OSError:  # another user's, or another process has just removed it
-        return False
-    stamp = source_stamp()
-    if stamp is not None and stamp not in held:  # it is None in a zip archive
-        return False
-    # Numba uses no folder that it cannot write to, and no code of another version or processor.
-    # What tells these is imported with Numba, too, which is what comes next.
-    try:
-        version: str = imported("importlib.metadata").version("numba")
-        processor = os.environ.get("NUMBA_CPU_NAME")
-        processor = processor or imported("llvmlite.binding").get_host_cpu_name()
-    except ImportError:
-        return False
-    is_ours = all(mark.encode() in held for mark in (version, processor))
-    return is_ours and os.access(file.parent, os.W_OK)
 
 
 def _importable() -> bool:
@@ -199,6 +146,8 @@ def _importable() -> bool:
     try:
         load_kernels()
     except ImportError as error:  # a subinterpreter, or a Numba that does not fit its NumPy
+        if is_interruption(error):
+            raise
         _broken.append(str(error))
         logging = imported("logging")  # 3 ms, which small work does not need
         logging.getLogger("nbmapops").warning("all work runs in plain Python: %s", error)

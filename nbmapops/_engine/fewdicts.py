@@ -10,8 +10,8 @@ import numpy as np
 
 from nbmapops._engine import choose
 from nbmapops._engine.blocks import Parts, check_out, csr_array_of, index_dtype_for, kernel_csr
+from nbmapops._foreign import let_out
 from nbmapops._limits import limits
-from nbmapops._load import is_foreign
 from nbmapops._reading.mappings import compiled_walk, expected_entries
 from nbmapops._vocabulary import range_index
 
@@ -89,10 +89,8 @@ class FewDicts:
                 row = np.zeros(self._width, dtype) if out is None else self._cleared(out, dtype)
                 if row is not None and fill(mapping, row):
                     return row
-        except MemoryError:  # a bad map is told first
-            return None
-        except REFUSED as error:
-            told_elsewhere(error)
+        except (MemoryError, *REFUSED) as error:  # a bad map is told first
+            let_out(error)
             return None
         mixed = self._plain_rows([mapping], None) if out is None else None
         return None if mixed is None else mixed[0]
@@ -143,7 +141,7 @@ class FewDicts:
             else:
                 parts = self._parts(list(maps), dtype, plan.vocabulary.columns, index_dtype)
         except REFUSED as error:
-            told_elsewhere(error)
+            let_out(error)
             return None
         return None if parts is None else csr_array_of(parts, plan.width)
 
@@ -165,7 +163,8 @@ class FewDicts:
                 pairs = sorted(
                     zip(map(columns.__getitem__, mapping), mapping.values(), strict=True)
                 )
-            except KeyError:
+            except KeyError as error:
+                let_out(error)
                 if not skips:
                     return None
                 known = mapping.keys() & columns.keys()
@@ -233,7 +232,7 @@ class FewDicts:
             flat = chain.from_iterable(map(dict.values, maps))
             values = np.fromiter(flat, dtype, entries)
         except REFUSED as error:
-            told_elsewhere(error)
+            let_out(error)
             return None
         rows = np.repeat(np.arange(len(maps)), sizes)
         known = columns >= 0
@@ -275,7 +274,8 @@ class FewDicts:
     def _zeros(self, shape: tuple[int, ...], dtype: type[np.generic], out: object) -> Array | None:
         try:
             return np.zeros(shape, dtype) if out is None else self._cleared(out, dtype, shape)
-        except MemoryError:  # a bad map is told first
+        except MemoryError as error:  # a bad map is told first
+            let_out(error)
             return None
 
     def _cleared(
@@ -284,7 +284,8 @@ class FewDicts:
         """Return `out` as zeros; None where it does not fit: a bad map is told first."""
         try:
             row = check_out(self._plan, out, shape or (self._width,), np.dtype(dtype).name, None)
-        except ValueError:
+        except ValueError as error:
+            let_out(error)
             return None
         row.fill(0)
         return row
@@ -327,7 +328,7 @@ class FewDicts:
                 not mapping or fill(mapping, row) for mapping, row in zip(maps, rows, strict=True)
             )
         except REFUSED as error:
-            told_elsewhere(error)
+            let_out(error)
             return False
 
     def _common(self, maps: Dicts) -> type[np.generic] | None:
@@ -349,7 +350,7 @@ class FewDicts:
                 if type(value) is int
             )
         except REFUSED as error:
-            told_elsewhere(error)
+            let_out(error)
             return None
         return np.float64 if exact else None
 
@@ -369,14 +370,15 @@ class FewDicts:
                 try:
                     for key, value in mapping.items():
                         cells[start + column_of[key]] = value
-                except KeyError:
+                except KeyError as error:
+                    let_out(error)
                     if not skips:
                         return False
                     for key in mapping.keys() & column_of.keys():
                         cells[start + column_of[key]] = mapping[key]
                 start += width
         except REFUSED as error:
-            told_elsewhere(error)
+            let_out(error)
             return False
         return True
 
@@ -399,7 +401,8 @@ class FewDicts:
         try:
             for key, value in mapping.items():
                 cells[columns[key]] = value
-        except KeyError:
+        except KeyError as error:
+            let_out(error)
             if not self._skips(dtype):
                 return None
             for key in mapping.keys() & columns.keys():
@@ -407,16 +410,10 @@ class FewDicts:
         return row
 
 
-def told_elsewhere(error: Exception) -> None:
-    """Leave what was refused to the general way, but not what a signal handler has raised."""
-    if is_foreign(error):
-        raise error
-
-
 def _first_type(maps: Sequence[Map]) -> type:
     """Return the type of the first value; of None where there is none, or dicts change."""
     try:
         return type(next((value for mapping in maps for value in mapping.values()), None))
     except REFUSED as error:
-        told_elsewhere(error)
+        let_out(error)
         return type(None)

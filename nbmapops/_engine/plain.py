@@ -8,6 +8,7 @@ import numpy as np
 
 from nbmapops._engine import choose
 from nbmapops._engine.blocks import BadRow, Parts, filled, index_dtype_for
+from nbmapops._foreign import let_out
 from nbmapops._reading.arrays import value_array
 from nbmapops._reading.entries import int_array
 from nbmapops._reading.scalars import exact_map, items_of, kinds_of_map
@@ -48,7 +49,8 @@ def _maps(plan: Plan, entries: Entries) -> Iterator[tuple[list[int], list[Value]
                 plan, number, keys[part], own, own_kind, converted=converted
             )
         except (ValueError, TypeError, KeyError, OverflowError) as error:
-            raise BadRow(number, error) from None
+            let_out(error)
+            raise BadRow(number) from None
         yield columns, results
 
 

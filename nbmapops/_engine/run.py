@@ -57,7 +57,7 @@ def _is_compiled(given: Input, entries: Entries, part: Part) -> bool:
 
 def _tell(plan: Plan, entries: Entries, bad: BadRow) -> NoReturn:
     keys, values = entries.map(bad.number)
-    rerun(plan, bad.number, keys, values, entries.value_kind, bad.error)
+    rerun(plan, bad.number, keys, values, entries.value_kind)
 
 
 def _tell_first(plan: Plan, entries: Entries, part: Part) -> None:

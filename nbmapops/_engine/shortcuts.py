@@ -17,7 +17,8 @@ import numpy as np
 from nbmapops._engine import choose
 from nbmapops._engine.blocks import kernel_csr
 from nbmapops._engine.dispatch import CARRIED_DTYPES
-from nbmapops._engine.fewdicts import REFUSED, FewDicts, told_elsewhere
+from nbmapops._engine.fewdicts import REFUSED, FewDicts
+from nbmapops._foreign import let_out
 from nbmapops._limits import limits
 from nbmapops._load import imported, load_kernels
 from nbmapops._reading.batch import MapBatch
@@ -58,7 +59,7 @@ def few_entries(maps: Any) -> Entries | None:
             return None
         columns = np.array(keys, np.int64), np.array(values, dtype)
     except REFUSED as error:
-        told_elsewhere(error)
+        let_out(error)
         return None
     ends = [0, len(keys)] if len(copies) == 1 else [0, *accumulate(map(len, copies))]
     return Entries(Int64Keys(columns[0]), readonly(columns[1]), readonly(int_array(ends)))

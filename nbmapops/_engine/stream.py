@@ -8,6 +8,7 @@ import numpy as np
 
 from nbmapops._engine import plain, rows
 from nbmapops._engine.blocks import BadRow, Parts, index_dtype_for
+from nbmapops._foreign import let_out
 from nbmapops._options import refuse_text
 from nbmapops._reading.mappings import expected_entries
 from nbmapops._reading.scalars import DTYPES, BadMap
@@ -57,7 +58,7 @@ def _fail(plan: Plan, reader: MapReader, block: Block, bad: BadRow) -> NoReturn:
     kind, number = reader.value_kind, block.first + bad.number
     keys, values = block.map(bad.number, reader.where(number))
     reader.settle(number)
-    rerun(plan, number, keys, values, kind, bad.error)
+    rerun(plan, number, keys, values, kind)
 
 
 # Of an iterator nobody knows how much is to come. Its pieces are small until there are so many
@@ -107,7 +108,8 @@ class _Rows:
             self._close()
             try:
                 self._open(dtype, max(entries, self._more()))
-            except MemoryError:  # what is expected of a sample may be far off
+            except MemoryError as error:  # what is expected of a sample may be far off
+                let_out(error)
                 self._open(dtype, entries)
         own = slice(self.used, self.used + entries)
         return self.data[-1][own], self.indices[-1][own]
@@ -119,20 +121,23 @@ class _Rows:
         return max(_LARGE if self.size > _MANY else 0, self.size // 8)
 
     def _open(self, dtype: np.dtype[np.generic], room: int) -> None:
-        """Begin a piece; it takes in those before it if it is the first large one."""
+        """Begin a piece; the first large one of an iterator takes in those before it."""
         gathers = (
-            self.size > _MANY
+            room >= _LARGE
+            and self.size > _MANY
             and not self.expected
             and len(self.data[0]) <= _MANY
             and all(piece.dtype == dtype for piece in self.data)
         )
-        self.used = self.size if gathers else 0
-        for pieces, kind in ((self.data, dtype), (self.indices, np.dtype(self.index_dtype))):
-            piece = np.empty(self.used + room, kind)
+        used = self.size if gathers else 0
+        # Both, before anything changes: there may be no memory for one of them.
+        data, indices = np.empty(used + room, dtype), np.empty(used + room, self.index_dtype)
+        for pieces, piece in ((self.data, data), (self.indices, indices)):
             if gathers:
-                np.concatenate(pieces, out=piece[: self.used])
+                np.concatenate(pieces, out=piece[:used])
                 pieces.clear()
             pieces.append(piece)
+        self.used = used
 
     def _close(self) -> None:
         for pieces in (self.data, self.indices):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from nbmapops._constants import INT64_MAX, Array
+from nbmapops._foreign import let_out
 from nbmapops._load import imported
 from nbmapops._reading.columns import arrow_text, is_column, plain_column, refuse_missing
 from nbmapops._reading.entries import (
@@ -150,7 +151,8 @@ def _typed_list(data: list[Any], what: str, operator: str) -> Any:
         try:
             # An empty list fixes no type: float64 is what values are then.
             return np.array(data, np.int64 if data or what != "values" else np.float64)
-        except OverflowError:
+        except OverflowError as error:
+            let_out(error)
             return None
     if types == {str}:
         return text_keys(data) if what == "keys" else value_array(data, "string")
@@ -191,6 +193,7 @@ def _by_scalars(
                 where, key_list[entries], value_list[entries], key_kind_, value_kind_
             )
         except TypeError as error:
+            let_out(error)
             bad = BadMap(number, error)
             break
     exact_keys: list[Any] = []
@@ -204,6 +207,7 @@ def _by_scalars(
                 where, key_list[entries], value_list[entries], value_kind_, skip_large=skip_large
             )
         except OverflowError as error:
+            let_out(error)
             bad = BadMap(number, error)
             break
         exact_keys += map_keys

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nbmapops._foreign import let_out
 from nbmapops._reading.arrowdata import (
     BoolArray,
     Int64Array,
@@ -347,8 +348,8 @@ def _exact(number: Any, dtype: np.dtype[np.generic], operator: str) -> object:
             fitted = dtype.type(int(number) if dtype.kind == "i" else number)
         if fitted.item() == number or np.isnan(number):
             return fitted
-    except (OverflowError, ValueError):
-        pass
+    except (OverflowError, ValueError) as error:
+        let_out(error)
     raise ValueError(f"{operator}: null_value {show(number)} has no exact {dtype} value")
 
 

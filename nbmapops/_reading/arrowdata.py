@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbmapops._constants import INT64_MAX, Array
+from nbmapops._foreign import let_out
 from nbmapops._reading.arrowlib import pa, pc
 from nbmapops._reading.entries import Entries, Int64Keys, KeyKind, TextKeys, readonly
 from nbmapops._reading.scalars import DTYPES, exact_value
@@ -337,7 +338,8 @@ def _word_set(vocabulary: Vocabulary) -> ArrowArray:
         words = vocabulary.words
         try:
             vocabulary.arrow_words = pa.array(words, pa.large_string())
-        except UnicodeEncodeError:
+        except UnicodeEncodeError as error:
+            let_out(error)
             fit = [None if _SURROGATE.search(word) else word for word in words]
             vocabulary.arrow_words = pa.array(fit, pa.large_string())
     return vocabulary.arrow_words

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import numpy as np
 
 from nbmapops import _values
+from nbmapops._foreign import let_out
 from nbmapops._load import imported
 from nbmapops._reading.arrays import read_arrays
 from nbmapops._reading.duplicates import sum_duplicates
@@ -527,6 +528,7 @@ def converted(batch: MapBatch, kind: str, rules: str, where: str) -> MapBatch:
         try:
             _values.cast_one(given[position], own, kind, rules)
         except ValueError as reason:
+            let_out(reason)
             raise cast_error(
                 f"{where}: map {number}", keys[position], given[position], kind, reason
             ) from None

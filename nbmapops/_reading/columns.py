@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nbmapops._foreign import is_interruption
 from nbmapops._load import imported
 
 if TYPE_CHECKING:
@@ -150,6 +151,8 @@ def _validate(data: Any, name: str) -> None:
     try:
         data.validate(full=True)
     except ValueError as error:  # pyarrow's class is one
+        if is_interruption(error):
+            raise
         raise ValueError(f"{name} are a corrupt Arrow column: {error}") from error
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from gc import get_referents
 from itertools import islice
 from types import MappingProxyType
@@ -19,6 +18,7 @@ import numpy as np
 
 from nbmapops import _values
 from nbmapops._engine import choose
+from nbmapops._foreign import is_interruption
 from nbmapops._limits import limits
 from nbmapops._load import imported
 from nbmapops._reading.arrays import value_array
@@ -210,6 +210,8 @@ class MapReader:
             try:
                 maps[at] = _snapshot(mapping)
             except (TypeError, OverflowError) as error:  # of its items(): an error of this map
+                if is_interruption(error):
+                    raise
                 self._begun = BadMap(self.number + at - self.done, error)
                 stop = at
                 break
@@ -389,6 +391,8 @@ class MapReader:
                     where, map_keys, map_values, value_kind, skip_large=self._skip_large
                 )
             except (TypeError, OverflowError) as error:
+                if is_interruption(error):
+                    raise
                 # The maps before it go first: one of them may be bad for the operator.
                 if len(offsets) > 1:
                     self._begun = BadMap(number, error)
@@ -476,8 +480,12 @@ def _snapshot(mapping: object) -> object:
         return copied
     pairs = list(mapping.items())
     if set(map(type, pairs)) == {tuple} and set(map(len, pairs)) == {2}:
-        with suppress(TypeError):  # a key that has no hash is not a key
+        try:
             copied = dict(pairs)
+        except TypeError as error:  # a key that has no hash is not a key
+            if is_interruption(error):
+                raise
+        else:
             if len(copied) == len(pairs) and _KEYS.issuperset(map(type, copied)):
                 return copied
     return _Pairs(pairs)

@@ -15,6 +15,7 @@ import numpy as np
 
 from nbmapops._constants import INT64_MAX, INT64_MIN, Array
 from nbmapops._engine import choose
+from nbmapops._foreign import is_interruption
 from nbmapops._limits import limits
 from nbmapops._load import imported
 from nbmapops._reading import mappings
@@ -410,7 +411,9 @@ def _with_own_lists(mapping: Any) -> Any:
     items = list(mapping.items())
     try:
         entries = _with_tuples(items)
-    except (TypeError, ValueError):  # not hashable, or not pairs
+    except (TypeError, ValueError) as error:  # not hashable, or not pairs
+        if is_interruption(error):
+            raise
         return _Items(items)
     return entries if len(entries) == len(items) else _Items(items)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nbmapops._constants import INT64_MAX, INT64_MIN
+from nbmapops._foreign import let_out
 from nbmapops._reading.columns import is_missing
 from nbmapops.errors import CastError, show
 
@@ -44,7 +45,8 @@ def type_name(kind: object, what: str) -> str:
     elif kind is not None:
         try:
             dtype = np.dtype(kind)  # type: ignore[call-overload]
-        except TypeError:
+        except TypeError as error:
+            let_out(error)
             dtype = np.dtype(np.void)
         for name, known in DTYPES.items():
             if dtype == known:
@@ -119,7 +121,8 @@ def _exact_number(number: Decimal | Fraction) -> int | float | None:
     try:
         if (real := float(number)) == number:
             return real
-    except OverflowError:  # a Fraction beyond all floats
+    except OverflowError as error:  # a Fraction beyond all floats
+        let_out(error)
         return None
     return int(number) if in_range and int(number) == number else None
 

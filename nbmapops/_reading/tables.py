@@ -10,6 +10,7 @@ import numpy as np
 
 from nbmapops._constants import INT64_MAX
 from nbmapops._engine import choose
+from nbmapops._foreign import is_interruption, let_out
 from nbmapops._load import imported, load_kernels
 from nbmapops._reading.arrays import column, read_arrays, typed
 from nbmapops._reading.columns import arrow_inside, is_column, is_masked_array, plain_column
@@ -112,7 +113,8 @@ def _counted(numbers: Array, count: int, operator: str) -> Array:
     try:
         offsets = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(numbers, minlength=count), out=offsets[1:])
-    except (MemoryError, ValueError, OverflowError):
+    except (MemoryError, ValueError, OverflowError) as error:
+        let_out(error)
         raise MemoryError(
             f"{operator}: {count} maps need {8 * (count + 1)} bytes of offsets; rows number maps "
             "without gaps where np.unique(rows, return_inverse=True)[1] is passed"
@@ -138,7 +140,7 @@ def _compiled_group(
     status = kernels.group(
         readonly(numbers), readonly(codes), readonly(carried), ends, codes_out, moved
     )
-    if status != kernels.OK or not np.array_equal(ends, offsets[1:]):
+    if status != kernels.OK or not (ends == offsets[1:]).all():
         raise RuntimeError(f"{operator}: the rows changed while they were read")
     ready_values = values[moved] if text else moved.view(values.dtype)
     grouped: KeyColumn
@@ -222,7 +224,9 @@ def _as_arrow(data: object, name: str) -> ArrowChunks | None:
     if exports and not isinstance(getattr(data, "dtype", None), np.dtype):
         try:
             pa = imported("pyarrow")
-        except ImportError:  # polars: its elements are read one by one
+        except ImportError as error:  # polars: its elements are read one by one
+            if is_interruption(error):
+                raise
             return None
         data = pa.chunked_array(data)
     if pa is None or not isinstance(data, (pa.Array, pa.ChunkedArray)):

@@ -18,7 +18,7 @@ import numpy as np
 
 from nbmapops._dictvectorizer import DictVectorizer
 from nbmapops._engine.shortcuts import few_entries
-from nbmapops._load import is_foreign
+from nbmapops._foreign import let_out
 from nbmapops._reading.batch import MapBatch, converted
 from nbmapops._reading.entries import KINDS
 from nbmapops._reading.inputs import read_input
@@ -117,7 +117,8 @@ class MapInput:
             maps = list(maps)
         try:
             return self._read(maps)
-        except OverflowError:
+        except OverflowError as error:
+            let_out(error)
             if not isinstance(maps, (list, tuple)):
                 raise
         return self._read(self._as_floats(maps))
@@ -134,7 +135,8 @@ class MapInput:
             return value
         try:
             return float(cast("int | Decimal | Fraction", value))
-        except OverflowError:
+        except OverflowError as error:
+            let_out(error)
             raise OverflowError(
                 f"{self._where}: map {number}: key {show(key)}: value {show(value)} is beyond all "
                 "floats"
@@ -205,7 +207,8 @@ class FrontOperator:
         unknown = self._handle_unknown or ("error" if strict else "ignore")
         try:
             operator = from_node(self.front.node, handle_unknown=unknown)
-        except ValueError:  # repeated words
+        except ValueError as error:  # repeated words
+            let_out(error)
             return None
         assert isinstance(operator, DictVectorizer)
         return operator
@@ -224,8 +227,7 @@ class FrontOperator:
                 else:
                     rows = self._quick(maps)
             except _REFUSALS as error:  # the general way finds out what is wrong
-                if is_foreign(error):
-                    raise
+                let_out(error)
             else:
                 found = self._given.placed(rows)
                 if found is not None:
@@ -238,8 +240,7 @@ class FrontOperator:
             try:
                 matrix = self._quick.csr(maps)
             except _REFUSALS as error:  # as in rows
-                if is_foreign(error):
-                    raise
+                let_out(error)
             else:
                 data = self._given.placed(matrix.data)
                 if data is not None:
@@ -275,7 +276,8 @@ class FrontOperator:
         def block(start: int, stop: int) -> Rows:
             try:
                 return self._operator(batch[start:stop])
-            except _REFUSALS:
+            except _REFUSALS as error:
+                let_out(error)
                 self._operator(batch)  # raises the same, and names the map in the whole batch
                 raise
 

@@ -242,7 +242,7 @@ IMPORTS = """
 import importlib.abc, sys, threading
 import nbmapops.sklearn, numpy as np, pyarrow as pa
 from nbmapops import CastMap, DictVectorizer, MapBatch
-from nbmapops._engine import choose
+from nbmapops import _cache
 from nbmapops._limits import limits
 
 found = []
@@ -254,7 +254,7 @@ class Note(importlib.abc.MetaPathFinder):
             found.append(name)
 
 sys.meta_path.insert(0, Note())
-choose._is_cached("x")
+_cache.is_cached("x")
 limits.engine = "compiled"
 CastMap()([{0: 1.5}, {1: 2.5}])
 CastMap()({0: "1.000000059604644775390625"})
