@@ -303,7 +303,8 @@ def test_what_compiled_code_reads_is_a_part_of_its_stamp(name: str) -> None:
     # Called by plain functions only: `readonly`, and what loads the kernels.
     for imported, _ in imports(at_import(MODULES[name])):
         module = own(imported)
-        assert module is None or module in stamped | {"_reading.entries", "_load", "_cache", "_foreign"}, imported
+        plain = {"_reading.entries", "_load", "_cache", "_foreign"}
+        assert module is None or module in stamped | plain, imported
 
 
 def test_only_the_compiled_modules_compile() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,6 +95,28 @@ def test_an_expectation_that_memory_does_not_hold_is_not_an_error(
     monkeypatch.setattr(stream, "expected_entries", expected)
     check(MAPS)
     assert asked == [40]
+
+
+@pytest.mark.parametrize("refused", [np.float64, np.int32])
+def test_a_large_piece_that_memory_does_not_hold_takes_in_nothing(
+    monkeypatch: pytest.MonkeyPatch, refused: type
+) -> None:
+    """Neither of data alone nor of indices alone: a smaller piece follows those before it."""
+    # By NumPy itself: what other code raises is not for the library to catch.
+    numpy: dict[str, Any] = {"__name__": "numpy", "np": np, "refused": refused}
+    exec(
+        "def empty(size, dtype):\n"
+        "    if size >= 200 and np.dtype(dtype) == refused:\n"
+        "        raise MemoryError\n"
+        "    return np.zeros(size, dtype)\n",
+        numpy,
+    )
+    monkeypatch.setattr(stream, "_MANY", 20)
+    monkeypatch.setattr(stream, "_LARGE", 200)
+    monkeypatch.setattr(limits, "iterator_maps", 4)
+    monkeypatch.setattr(limits, "chunk_entries", 8)
+    monkeypatch.setattr(stream, "np", SimpleNamespace(**{**vars(np), "empty": numpy["empty"]}))
+    check(iter(MAPS))
 
 
 @pytest.mark.parametrize("container", [list, iter])
