@@ -11,6 +11,7 @@ import numpy as np
 from nbmapops._constants import INT64_MAX, INT64_MIN
 from nbmapops._engine.dispatch import TABLE, refused_type
 from nbmapops._foreign import let_out
+from nbmapops._reading.columns import is_integer
 from nbmapops._reading.scalars import exact_value, value_kind_of
 from nbmapops.errors import show
 
@@ -163,7 +164,7 @@ def check_unknown_columns(
     columns: object, semantics: object, handle_unknown: object, target: str | None
 ) -> int:
     """Return the number of columns for unknown keys, where the other options allow some."""
-    if isinstance(columns, bool) or not isinstance(columns, (int, np.integer)):
+    if not is_integer(columns):
         raise TypeError(
             f"DictVectorizer: unknown_columns must be an integer >= 0, not {show(columns)}"
         )
@@ -181,7 +182,7 @@ def check_unknown_columns(
 
 def check_threads(operator: str, threads: object) -> int:
     """Return the number of threads."""
-    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)):
+    if type(threads) is not int and not is_integer(threads):
         raise TypeError(f"{operator}: threads must be an integer >= 1, not {show(threads)}")
     if threads < 1:
         raise ValueError(f"{operator}: threads must be an integer >= 1, not {threads}")

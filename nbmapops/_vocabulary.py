@@ -17,7 +17,7 @@ import numpy as np
 from nbmapops._constants import FORMAT, HASH, INT64_MAX, INT64_MIN, RANGE, TABLE
 from nbmapops._foreign import let_out
 from nbmapops._load import imported, load_kernels
-from nbmapops._reading.columns import is_column, plain_column, refuse_missing
+from nbmapops._reading.columns import is_column, is_integer, plain_column, refuse_missing
 from nbmapops.errors import show
 
 if TYPE_CHECKING:
@@ -322,9 +322,8 @@ def check_pruning(min_maps: object, max_words: object, operator: str) -> tuple[i
     for name, limit in limits.items():
         if name == "max_words" and limit is None:
             continue
-        whole = isinstance(limit, (int, np.integer)) and not isinstance(limit, bool)
-        if not whole or cast("int", limit) < 1:
-            error = ValueError if whole else TypeError
+        if not is_integer(limit) or limit < 1:
+            error = ValueError if is_integer(limit) else TypeError
             or_none = " or None" if name == "max_words" else ""
             raise error(f"{operator}: {name} must be an integer >= 1{or_none}, not {show(limit)}")
     return int(cast("int", min_maps)), None if max_words is None else int(cast("int", max_words))

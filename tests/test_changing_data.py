@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +20,7 @@ from nbmapops._reading.mappings import Block
 from nbmapops.errors import CastError, UnknownKeyError
 
 from .outcomes import WITH_SCIPY
+from .ways import WAYS, way
 
 CHANGED = "the data changed while it was read"
 BY_INT = DictVectorizer(int64_vocabulary=[1, 2, 3])
@@ -291,3 +293,37 @@ def test_keys_that_change_while_they_are_partitioned_are_noticed(parts: int) -> 
         assert ends[-1] == n
         answers.add(whole)
     assert answers == ({True} if parts == 1 else {True, False})
+
+
+class Growing(UserDict[Any, Any]):
+    """A mapping that grows while its items are read."""
+
+    def items(self) -> Any:
+        for item in super().items():
+            yield item
+            self.data[len(self.data) + 100] = 1.0
+
+
+@pytest.mark.parametrize("form", [list, iter])
+@pytest.mark.parametrize("name", WAYS)
+def test_a_mapping_that_changes_is_named_in_every_form(name: str, form: Any) -> None:
+    with way(name):
+        calls: list[Callable[[Any], object]] = [BY_INT, DictVectorizer.from_maps]
+        for call in (*calls, *([BY_INT.csr] if WITH_SCIPY else [])):
+            with pytest.raises(RuntimeError, match=f"DictVectorizer: map 1: {CHANGED}"):
+                call(form([{1: 1.0}, Growing({1: 1.0})]))
+        with pytest.raises(RuntimeError, match=f"MapBatch: map 1: {CHANGED}"):
+            MapBatch.from_dicts(form([{1: 1.0}, Growing({1: 1.0})]))
+
+
+@pytest.mark.parametrize("form", [list, iter])
+@pytest.mark.parametrize("name", WAYS)
+def test_a_record_that_changes_is_named_in_every_form(name: str, form: Any) -> None:
+    pytest.importorskip("sklearn")
+    from nbmapops.sklearn import DictVectorizer as Estimator
+
+    with way(name):
+        fitted = Estimator().fit([{"a": 1.0}])
+        for call in (Estimator().fit, Estimator().fit_transform, fitted.transform):
+            with pytest.raises(RuntimeError, match=f"DictVectorizer: map 1: {CHANGED}"):
+                call(form([{"a": 1.0}, Growing({"a": 1.0})]))

@@ -12,7 +12,13 @@ import numpy as np
 from nbmapops._constants import INT64_MAX, Array
 from nbmapops._foreign import let_out
 from nbmapops._load import imported
-from nbmapops._reading.columns import arrow_text, is_column, plain_column, refuse_missing
+from nbmapops._reading.columns import (
+    arrow_text,
+    is_column,
+    is_integer,
+    plain_column,
+    refuse_missing,
+)
 from nbmapops._reading.entries import (
     Entries,
     Int64Keys,
@@ -235,20 +241,18 @@ def _offsets(offsets: object, entries: int, operator: str) -> Array:
         return int_array([0, entries])
     raw = column(offsets, "offsets", operator)
     if isinstance(raw, np.ndarray) and raw.dtype.kind in "iu":
-        if raw.dtype.kind == "u" and len(raw) and int(raw.max()) > INT64_MAX:
-            raise ValueError(f"{operator}: offsets must end at {entries}, the number of entries")
-        array = np.array(raw, np.int64, order="C")
+        large = raw.dtype.kind == "u" and len(raw) and int(raw.max()) > INT64_MAX
+        array = np.array(raw, object if large else np.int64, order="C")
     else:
         scalars = _scalars(raw)
         refuse_missing(scalars, f"{operator}: offsets")
-        if not all(
-            isinstance(x, (int, np.integer)) and not isinstance(x, (bool, np.timedelta64))
-            for x in scalars
-        ):
+        # The elements of an array of times may be plain ints in a list.
+        is_time = isinstance(raw, np.ndarray) and raw.dtype.kind in "mM"
+        if is_time or not all(map(is_integer, scalars)):
             raise TypeError(f"{operator}: offsets must be integers")
-        if any(abs(x) > INT64_MAX for x in scalars):
-            raise ValueError(f"{operator}: offsets must end at {entries}, the number of entries")
-        array = int_array(scalars)
+        # One that int64 does not hold is refused below: it falls, or it is not the end.
+        large = any(abs(x) > INT64_MAX for x in scalars)
+        array = np.array(scalars, object) if large else int_array(scalars)
     if len(array) == 0:
         raise ValueError(f"{operator}: offsets are empty; they must be B + 1 for B maps")
     if array[0] != 0:

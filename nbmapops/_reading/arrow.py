@@ -440,9 +440,7 @@ def _shown(array: ArrowArray, entry: int, operator: str) -> str:
     return show(array[entry].as_py())
 
 
-_LARGE_KEY = (
-    "key {} does not fit in int64; larger keys must be text, as words of a string_vocabulary"
-)
+_LARGE_KEY = "key {} does not fit in int64; larger keys must be text"
 _LARGE_VALUE = "key {}: value {} does not fit in int64"
 _NULL_MAP = 'is null; MapBatch.from_arrow(column, null_map="empty") reads null maps as empty'
 _NULL_VALUE = (

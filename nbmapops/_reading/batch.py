@@ -370,7 +370,10 @@ class MapBatch:
             nulls = None if self._null_maps is None else self._null_maps[start:stop]
             entries = Entries(keys[part], values[part], readonly(offsets - offsets[0]))
             return MapBatch._of(entries, nulls)
-        number = range(len(self))[which]
+        try:
+            number = range(len(self))[which]
+        except IndexError:
+            raise IndexError(f"MapBatch: map {which} is not one of {len(self)} maps") from None
         listed, scalars = self._entries.map(number)
         return _dict(number, listed, _plain(scalars))
 

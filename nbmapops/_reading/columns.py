@@ -37,6 +37,11 @@ def _is_mark(kind: type) -> bool:
     return kind is type(None)
 
 
+def is_integer(scalar: object) -> TypeIs[int | np.integer]:
+    """Tell whether this is an integer of Python or NumPy: not a bool, and not a time."""
+    return isinstance(scalar, (int, np.integer)) and not isinstance(scalar, (bool, np.timedelta64))
+
+
 def refuse_missing(elements: Sequence[object] | Array, name: str) -> None:
     """Raise where an element stands for a missing value; `name` is the front of the message."""
     if any(map(_is_mark, set(map(type, elements)))):

@@ -473,12 +473,17 @@ def _snapshot(mapping: object) -> object:
         return mapping
     if type(mapping) is list:
         return list(mapping)
-    if not isinstance(mapping, Mapping) or type(mapping) is _Pairs:
+    if not isinstance(mapping, Mapping) or type(mapping) is Pairs:
         return mapping
     copied = _copied_dict(mapping)
     if copied is not None:
         return copied
-    pairs = list(mapping.items())
+    try:
+        pairs = list(mapping.items())
+    except RuntimeError as error:
+        if not is_change(error):
+            raise
+        return Pairs([], error)
     if set(map(type, pairs)) == {tuple} and set(map(len, pairs)) == {2}:
         try:
             copied = dict(pairs)
@@ -488,7 +493,7 @@ def _snapshot(mapping: object) -> object:
         else:
             if len(copied) == len(pairs) and _KEYS.issuperset(map(type, copied)):
                 return copied
-    return _Pairs(pairs)
+    return Pairs(pairs)
 
 
 def _copied_dict(mapping: object) -> Map | None:
@@ -509,16 +514,20 @@ def _copied_dict(mapping: object) -> Map | None:
 _KEYS = frozenset((int, bool, str))
 
 
-class _Pairs(Mapping[object, object]):
-    """The pairs of another mapping as they were."""
+class Pairs(Mapping[object, object]):
+    """The pairs of another mapping as they were, or why they could not be read."""
 
-    __slots__ = ("_pairs",)
+    __slots__ = ("_error", "_pairs")
 
-    def __init__(self, pairs: list[tuple[object, object]]) -> None:
-        self._pairs = pairs
+    def __init__(
+        self, pairs: list[tuple[object, object]], error: RuntimeError | None = None
+    ) -> None:
+        self._pairs, self._error = pairs, error
 
     def items(self) -> Any:
-        """Return the pairs."""
+        """Return the pairs; whoever reads the map tells the error with its number."""
+        if self._error is not None:
+            raise self._error
         return self._pairs
 
     def __getitem__(self, key: object) -> object:

@@ -20,7 +20,7 @@ from nbmapops._limits import limits
 from nbmapops._load import imported
 from nbmapops._reading import mappings
 from nbmapops._reading.batch import MapBatch
-from nbmapops._reading.mappings import DICTS, expected_entries
+from nbmapops._reading.mappings import DICTS, Pairs, expected_entries
 from nbmapops._reading.scalars import changed_error, is_arrow_map, is_change, items_of
 from nbmapops.errors import DuplicateKeyError, UnknownKeyError, show
 
@@ -387,35 +387,28 @@ def _blocks(maps: Any) -> Iterator[Sequence[object]]:
         yield block
 
 
-class _Items:
-    """What an odd mapping held: some of its keys are equal, or cannot be keys of a dict."""
-
-    def __init__(self, items: list[object]) -> None:
-        self._items = items
-
-    def items(self) -> list[object]:
-        return self._items
-
-
 _MUTABLE = {list, set}
 
 
 def _with_own_lists(mapping: Any) -> Any:
     """Return a map whose lists and sets nobody changes, as a dict where one can hold it."""
-    if type(mapping) in DICTS:
-        if _MUTABLE.isdisjoint(map(type, mapping.values())):
-            return mapping
-        return _with_tuples(mapping.items())
     if not _has_items(mapping):
         return mapping
-    items = list(mapping.items())
+    try:
+        if type(mapping) in DICTS and _MUTABLE.isdisjoint(map(type, mapping.values())):
+            return mapping
+        items = list(mapping.items())
+    except RuntimeError as error:
+        if not is_change(error):
+            raise
+        return Pairs([], error)
     try:
         entries = _with_tuples(items)
     except (TypeError, ValueError) as error:  # not hashable, or not pairs
         if is_interruption(error):
             raise
-        return _Items(items)
-    return entries if len(entries) == len(items) else _Items(items)
+        return Pairs(items)
+    return entries if len(entries) == len(items) else Pairs(items)
 
 
 def _with_tuples(items: Iterable[tuple[object, Any]]) -> Map:

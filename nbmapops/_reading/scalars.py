@@ -150,6 +150,10 @@ def exact_scalar(scalar: Any, kind: str) -> Any:
 def key_type_error(where: str, key: object, expected: str | None) -> TypeError:
     """Return the error for a key of the wrong type; `expected` is the kind the others have."""
     name = type(key).__name__
+    if is_missing(key) or (isinstance(key, float) and key != key):  # noqa: PLR0124
+        return TypeError(
+            f"{where}: key {show(key)} is {name}, a missing key; leave the entry out or name it"
+        )
     if expected is None:
         return TypeError(f"{where}: key {show(key)} is {name}; a key must be an integer or a str")
     need = "an integer" if expected == "int64" else "a str"
@@ -277,8 +281,7 @@ def exact_map(
 def large_key_error(where: str, key: object) -> OverflowError:
     """Return the error for an integer key that cannot be a word of an int64 vocabulary."""
     return OverflowError(
-        f"{where}: key {show(key)} does not fit in int64; larger keys must be text, as words of a "
-        "string_vocabulary"
+        f"{where}: key {show(key)} does not fit in int64; larger keys must be text"
     )
 
 
@@ -319,24 +322,37 @@ def is_arrow_map(thing: object) -> bool:
 _ARROW_MAPS = ("MapScalar", "StructScalar")
 
 
+def _pairs_of(mapping: Any) -> list[tuple[object, object]]:
+    if not is_arrow_map(mapping):
+        return list(mapping.items())
+    scalar = mapping  # whose items() fail, do not exist or give scalars of Arrow
+    if type(scalar).__name__ == "MapScalar":
+        kind = scalar.type.item_type
+        return [(key, _as_stored(value, kind)) for key, value in scalar.as_py()]
+    # A struct holds null for what is not there. Its as_py() refuses two fields of one name.
+    fields = ((scalar.type.field(at), scalar[at].as_py()) for at in range(scalar.type.num_fields))
+    return [
+        (field.name, _as_stored(value, field.type)) for field, value in fields if value is not None
+    ]
+
+
+def _as_stored(value: object, kind: object) -> object:
+    """Give a value of Arrow its type again, which as_py() loses."""
+    if isinstance(value, float) and str(kind) in ("float", "halffloat"):
+        return np.float32(value)
+    return value
+
+
 def items_of(where: str, mapping: object) -> tuple[list[object], list[object]]:
     """Return the keys and values of one map, read once: a mapping, or a list of pairs."""
-    pairs: Any = None
-    if is_arrow_map(mapping):
-        # Its items() fail, do not exist or give Arrow's own scalars.
-        pairs = mapping.as_py()  # type: ignore[attr-defined]
-        if isinstance(pairs, dict):  # a struct, which holds null for what is not there
-            pairs = [item for item in pairs.items() if item[1] is not None]
-    elif isinstance(mapping, Mapping):
-        pairs = mapping.items()
-    elif isinstance(mapping, (list, tuple)):
+    if isinstance(mapping, (list, tuple)):
         items = list(mapping)
         if all(isinstance(item, (tuple, list)) and len(item) == 2 for item in items):
             return [key for key, _ in items], [value for _, value in items]
-    if pairs is None:
+    if is_missing_map(mapping) or not (is_arrow_map(mapping) or isinstance(mapping, Mapping)):
         raise _no_map_error(where, mapping)
     try:
-        items = list(pairs)
+        items = _pairs_of(mapping)
     except RuntimeError as error:
         if not is_change(error):
             raise
@@ -362,6 +378,8 @@ def _no_map_error(where: str, thing: object) -> TypeError:
 # ------------------------------------------------------------------------------- missing values
 def is_missing_map(thing: object) -> bool:
     """Tell whether this stands for a missing map: NaN does, too, in columns of pandas."""
+    if is_arrow_map(thing):
+        return not getattr(thing, "is_valid", True)
     return is_missing(thing) or (isinstance(thing, float) and thing != thing)  # noqa: PLR0124
 
 

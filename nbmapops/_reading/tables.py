@@ -13,7 +13,13 @@ from nbmapops._engine import choose
 from nbmapops._foreign import is_interruption, let_out
 from nbmapops._load import imported, load_kernels
 from nbmapops._reading.arrays import column, read_arrays, typed
-from nbmapops._reading.columns import arrow_inside, is_column, is_masked_array, plain_column
+from nbmapops._reading.columns import (
+    arrow_inside,
+    is_column,
+    is_integer,
+    is_masked_array,
+    plain_column,
+)
 from nbmapops._reading.entries import Entries, Int64Keys, KeyColumn, TextKeys, int_array, readonly
 from nbmapops._reading.scalars import exact_scalar, is_missing_map, kind_of
 from nbmapops.errors import show
@@ -99,7 +105,7 @@ def _map_count(numbers: Array, n_maps: object, operator: str) -> int:
     least = int(numbers.max()) + 1 if len(numbers) else 0
     if n_maps is None:
         return least
-    if isinstance(n_maps, bool) or not isinstance(n_maps, (int, np.integer)):
+    if not is_integer(n_maps):
         raise TypeError(f"{operator}: n_maps must be an integer, not {show(n_maps)}")
     if n_maps < least:
         raise ValueError(

@@ -401,6 +401,39 @@ def test_bad_offsets_are_refused(offsets: list[int]) -> None:
             assert type(caught.value) is ValueError
 
 
+@pytest.mark.parametrize("key", [None, float("nan")], ids=repr)
+def test_a_key_that_stands_for_nothing_is_missing(key: Any) -> None:
+    for name in WAYS:
+        with way(name):
+            for given in ({key: 1.0}, [{1: 2.0}, {key: 1.0}], iter([{1: 2.0}, {key: 1.0}])):
+                with pytest.raises(TypeError, match=r"map \d: key .*, a missing key; leave the"):
+                    BY_INT(given)
+
+
+def test_a_map_beyond_the_batch_is_an_index_error_that_says_so() -> None:
+    batch = MapBatch.from_dicts([{1: 2.0}])
+    assert batch[-1] == {1: 2.0}
+    with pytest.raises(IndexError, match="MapBatch: map 1 is not one of 1 maps"):
+        batch[1]
+
+
+@pytest.mark.parametrize("kind", ["M8", "m8"])
+@pytest.mark.parametrize("unit", ["ns", "us", "s", "D"])
+def test_times_are_not_offsets_nor_numbers_of_anything(kind: str, unit: str) -> None:
+    """NumPy gives those of nanoseconds as plain ints, and calls a time span an integer."""
+    times = np.array([0, 1, 3]).astype(f"{kind}[{unit}]")
+    with pytest.raises(TypeError, match="offsets must be integers"):
+        BY_INT(np.array([1, 2, 3]), np.array([1.0, 2.0, 3.0]), times)
+    with pytest.raises(TypeError, match="threads must be an integer"):
+        BY_INT([1], [1.0], [0, 1], threads=times[1])
+    with pytest.raises(TypeError, match="n_maps must be an integer"):
+        MapBatch.from_rows([0], [1], [1.0], n_maps=times[2])
+    with pytest.raises(TypeError, match="min_maps must be an integer"):
+        DictVectorizer.from_maps([{1: 1.0}], min_maps=times[1])
+    with pytest.raises(TypeError, match="unknown_columns must be an integer"):
+        DictVectorizer(int64_vocabulary=[1], unknown_columns=times[1])
+
+
 def test_bad_offsets_as_narrow_and_unsigned_arrays() -> None:
     keys, values = np.array([1, 2, 3]), np.array([1.0, 2.0, 3.0])
     for dtype in (np.uint8, np.int8, np.uint32, np.uint64):
@@ -411,7 +444,7 @@ def test_bad_offsets_as_narrow_and_unsigned_arrays() -> None:
         BY_INT(keys, values, np.array([0, 2**64 - 1, 3], np.uint64))
     with pytest.raises(ValueError, match="offsets"):
         BY_INT(keys, values, [0, 2**70, 3])
-    with pytest.raises(ValueError, match="offsets must end at 3, the number of entries"):
+    with pytest.raises(ValueError, match="map 0: offsets fall from 0 to -1180591620717411303424"):
         BY_INT(keys, values, [0, -(2**70), 3])
     for word in (1.5, "x", np.timedelta64(1, "s")):
         with pytest.raises(TypeError, match="offsets"):
