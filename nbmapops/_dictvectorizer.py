@@ -522,8 +522,7 @@ class DictVectorizer(Operator):
         fill = self._attributes["fill_value"]
         if fill is None:
             fill = "" if text else 0
-        is_nan = not text and isinstance(fill, float) and isnan(fill)
-        present = ~np.isnan(matrix) if is_nan else matrix != fill
+        present = _differ(matrix, fill)
         _, columns = np.nonzero(present)
         offsets = np.concatenate([[0], np.cumsum(np.count_nonzero(present, axis=1))])
         return columns, matrix[present], offsets
@@ -667,15 +666,34 @@ class DictVectorizer(Operator):
         return f"DictVectorizer({', '.join(words)})"
 
 
+def _differ(matrix: Array, fill: float | str) -> Array:
+    """Tell which cells are not the fill value, which the type of the matrix may not hold."""
+    if isinstance(fill, float) and isnan(fill):
+        return ~np.isnan(matrix)
+    if isinstance(fill, str):
+        return np.asarray(matrix != fill)
+    number = fill
+    if matrix.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            number = float(matrix.dtype.type(fill))
+    elif float(fill).is_integer():
+        number = int(fill)
+    return np.asarray(matrix != number) if number == fill else np.ones(matrix.shape, bool)
+
+
 _LISTS = (list, tuple)
 _DEFAULTS = (("semantics", "strict"), ("unknown_columns", 0))  # which a repr leaves out
 
 
+def _is_row(row: object) -> bool:
+    return (isinstance(row, np.ndarray) and row.ndim > 0) or isinstance(row, (list, tuple))
+
+
 def _of_lists(matrix: Sequence[Any]) -> Array:
     """Return lists as a matrix, by the rules of single scalars: NumPy would make `1` a text."""
-    one = not any(isinstance(row, (list, tuple, np.ndarray)) for row in matrix)
+    one = not any(map(_is_row, matrix))
     rows = [matrix] if one else matrix
-    lengths = {len(row) if isinstance(row, (list, tuple, np.ndarray)) else -1 for row in rows}
+    lengths = {len(row) if _is_row(row) else -1 for row in rows}
     if len(lengths) != 1:
         raise ValueError("DictVectorizer: the matrix must have rows of one length")
     cells = _cells([cell for row in rows for cell in row])

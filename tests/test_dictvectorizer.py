@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -734,6 +735,30 @@ def test_inverse_of_an_integer_beyond_int64_overflows() -> None:
         by_int().inverse([[0, 2**63, 1]])
     with pytest.raises(OverflowError, match=r"of lists: value 9\d+ has no exact float64"):
         by_int().inverse([[0, 2**53 + 1, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("fill", "matrix", "maps"),
+    [
+        (2**53 + 1, [[2.0**53, 1.0]], [{1: 2.0**53, 2: 1.0}]),
+        (2.0**53, np.array([[2**53 + 1, 2**53]]), [{1: 2**53 + 1}]),
+        (1e300, np.array([[np.inf, 1]], np.float32), [{1: np.inf, 2: 1.0}]),
+        (0.1, np.array([[0.1, 1]], np.float32), [{1: float(np.float32(0.1)), 2: 1.0}]),
+        (0.5, np.array([[0, 1]]), [{1: 0, 2: 1}]),
+        (-1, np.array([[255, 1]], np.uint8), [{1: 255, 2: 1}]),
+        (1, np.array([[True, False]]), [{2: 0}]),
+        (-0.0, np.array([[0.0, 1.0]]), [{2: 1.0}]),
+        (np.nan, np.array([[np.nan, 1]]), [{2: 1.0}]),
+        (np.nan, np.array([[3, 1]]), [{1: 3, 2: 1}]),
+    ],
+)
+def test_inverse_leaves_out_what_is_exactly_the_fill_value(
+    fill: float, matrix: Any, maps: list[Any]
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        op = DictVectorizer(int64_vocabulary=[1, 2], fill_value=fill)
+        assert op.inverse(np.asarray(matrix)).to_dicts() == maps
 
 
 def test_inverse_leaves_room_behind_the_entries_alone() -> None:

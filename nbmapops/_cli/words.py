@@ -76,9 +76,9 @@ class GivenWords(dict[str | int, int]):
             self._skips = False  # the operator has an error for each key
             words = []
             self._remedy = (
-                "; the vocabulary holds integers: --key-type int64 reads keys of JSON as integers"
+                "the vocabulary holds integers: --key-type int64 reads keys of JSON as integers"
                 if kind == "int64"
-                else "; the vocabulary holds text: --key-type string reads keys of JSON as text"
+                else "the vocabulary holds text: --key-type string reads keys of JSON as text"
             )
         super().__init__(zip(map(maps.key, words), range(len(words)), strict=True))
 
@@ -92,7 +92,9 @@ class GivenWords(dict[str | int, int]):
         try:
             self._operator(maps)
         except TypeError as error:
-            raise TypeError(f"{error}{self._remedy}") from error
+            if not self._remedy:
+                raise
+            raise TypeError(f"{error}; {self._remedy}") from error
 
     def in_order(self) -> tuple[list[str] | list[int], npt.NDArray[np.int32]]:
         words = list(self._operator.vocabulary)
